@@ -1,0 +1,48 @@
+// Package engines is the vocabulary shared by everything that deals with
+// inference engines: their names, what they can do, and how their load is
+// read. It holds types and nothing that runs; the facts about one engine stand
+// in the package of that name below it, such as engines/vllm.
+package engines
+
+import "slices"
+
+// Name is an engine's name as configuration and metrics spell it. The zero
+// value means that the engine is not known.
+type Name string
+
+// The engines this module knows facts about. Auto stands only in
+// configuration: it asks for the engine to be recognised by what it exports.
+const (
+	Auto     Name = "auto"
+	VLLM     Name = "vllm"
+	SGLang   Name = "sglang"
+	LlamaCPP Name = "llamacpp"
+	Ollama   Name = "ollama"
+	TGI      Name = "tgi"
+	TRTLLM   Name = "trtllm"
+	LMDeploy Name = "lmdeploy"
+	Triton   Name = "triton"
+	TEI      Name = "tei"
+	Infinity Name = "infinity"
+	MLX      Name = "mlx"
+	LMStudio Name = "lmstudio"
+)
+
+// Names returns the engine names that configuration may use, sorted, without
+// [Auto]. The caller owns the slice.
+func Names() []Name {
+	names := []Name{
+		VLLM, SGLang, LlamaCPP, Ollama, TGI, TRTLLM, LMDeploy, Triton, TEI,
+		Infinity, MLX, LMStudio,
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Known reports whether n names one engine of [Names]. The empty name and
+// [Auto] are not known.
+func (n Name) Known() bool { return slices.Contains(Names(), n) }
+
+// Detected reports whether n leaves it to the reader of the engine's metrics
+// to find out what runs there: the empty name or [Auto].
+func (n Name) Detected() bool { return n == "" || n == Auto }

@@ -1,0 +1,70 @@
+// Package vllm holds the facts about the vLLM engine that a router needs: how
+// its load is read and what it can do.
+//
+// Source: vllm-project/vllm at 017e9f4448b7 (2026-08-17), with the names of
+// releases back to v0.10.0.
+package vllm
+
+import (
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+)
+
+// Metrics returns vLLM's metric contract. The page is open even when the API
+// needs a key. With data parallelism behind one address the leader exports
+// every rank, so counts are added and the fullest rank speaks for the cache.
+// gpu_cache_usage_perc and gpu_prefix_cache_* are the names before v0.12; a
+// fraction in spite of the suffix.
+func Metrics() engines.MetricContract {
+	return engines.MetricContract{
+		Engine: engines.VLLM,
+		Path:   "/metrics",
+		Prefix: "vllm:",
+		Running: engines.Metric{
+			Names:     []string{"vllm:num_requests_running"},
+			Aggregate: engines.AggregateSum,
+		},
+		Waiting: engines.Metric{
+			Names:     []string{"vllm:num_requests_waiting"},
+			Aggregate: engines.AggregateSum,
+		},
+		KVUsed: engines.Metric{
+			Names:     []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"},
+			Aggregate: engines.AggregateMax,
+		},
+		PrefixQueryTokens: engines.Metric{
+			Names: []string{
+				"vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries",
+				"vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries",
+			},
+			Aggregate: engines.AggregateSum,
+		},
+		PrefixHitTokens: engines.Metric{
+			Names: []string{
+				"vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits",
+				"vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits",
+			},
+			Aggregate: engines.AggregateSum,
+		},
+		Preemptions: engines.Metric{
+			Names:     []string{"vllm:num_preemptions_total", "vllm:num_preemptions"},
+			Aggregate: engines.AggregateSum,
+		},
+	}
+}
+
+// Capabilities returns what vLLM does with its usual settings. A priority
+// other than 0 is an error unless it runs with --scheduling-policy priority.
+func Capabilities() engines.Capabilities {
+	return engines.Capabilities{
+		StreamUsage:        true,
+		ContinuousUsage:    true,
+		PriorityField:      "priority",
+		PriorityOrder:      engines.PriorityLowFirst,
+		ChecksModel:        true,
+		AbortsOnDisconnect: true,
+		TokenizePath:       "/tokenize",
+		KeepAlive:          5 * time.Second,
+	}
+}

@@ -1,0 +1,21 @@
+package endpoint
+
+import (
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+)
+
+// LoadState is one measurement of an endpoint's load. It is immutable once it
+// was given to [Endpoint.SetLoad].
+type LoadState struct {
+	engines.Load
+	// InFlight is how many requests of this router the measurement has seen:
+	// those in flight when it was made. What has been decided since is the
+	// difference to [Endpoint.InFlight].
+	InFlight int64
+	// At is when the measurement was made.
+	At time.Time
+	// Engine is what was found to run there.
+	Engine engines.Name
+}

@@ -1,0 +1,182 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/llmgw/llmgw/engines"
+)
+
+// Model is one model that an endpoint serves. In configuration it may be
+// written as its name alone.
+type Model struct {
+	// Name is what the router calls the model. Required.
+	Name string `yaml:"name"`
+	// Upstream is what the engine calls it. Empty means Name.
+	Upstream string `yaml:"upstream"`
+}
+
+// UnmarshalText reads a model that is written as its name alone.
+func (m *Model) UnmarshalText(text []byte) error {
+	*m = Model{Name: string(text)}
+	return nil
+}
+
+// Spec describes an endpoint. Two equal specs are the same endpoint.
+type Spec struct {
+	// ID names the endpoint in logs and metrics and is unique in its set.
+	// Required; printable, without spaces, at most 128 bytes.
+	ID string `yaml:"id"`
+	// URL is where the engine listens, http or https, with an optional base
+	// path that goes before every request path. Required. A final /v1 does
+	// not belong to it, since request paths begin with that.
+	URL string `yaml:"url"`
+	// Pool groups endpoints that are saturated together. Default "".
+	Pool string `yaml:"pool"`
+	// Weight is the share of the load that the endpoint takes beside others
+	// of its model: one of weight 2 takes twice as much as one of weight 1.
+	// Default 1, which 0 means too; must not be negative; at most 1e6.
+	Weight float64 `yaml:"weight"`
+	// Engine is what runs there. Default "" which, like auto, lets the metrics
+	// page tell.
+	Engine engines.Name `yaml:"engine"`
+	// Models are what the endpoint serves. Required: at least one.
+	Models []Model `yaml:"models"`
+	// Secret is the engine's API key, sent as a bearer token. Default none.
+	// It is never printed.
+	Secret Secret `yaml:"-"`
+	// CAFile is a PEM file with the authorities to trust for an https URL.
+	// Default "": those of the system.
+	CAFile string `yaml:"ca_file"`
+}
+
+// Validate reports every fault of the spec, joined. Each begins with the key
+// it is about, relative to the spec.
+func (s Spec) Validate() error { return errors.Join(s.problems("")...) }
+
+// ValidateSpecs reports every fault of the list, joined: those of each spec
+// and identifiers used twice. Each begins with its key, "endpoints[2].url".
+func ValidateSpecs(specs []Spec) error {
+	var errs []error
+	first := make(map[string]int, len(specs))
+	for i, s := range specs {
+		prefix := fmt.Sprintf("endpoints[%d].", i)
+		errs = append(errs, s.problems(prefix)...)
+		if s.ID == "" {
+			continue
+		}
+		if j, ok := first[s.ID]; ok {
+			errs = append(errs, fmt.Errorf("%sid: %q is used by endpoints[%d] too; want one of its own", prefix, s.ID, j))
+			continue
+		}
+		first[s.ID] = i
+	}
+	return errors.Join(errs...)
+}
+
+// problems lists the spec's faults, each key after prefix.
+func (s Spec) problems(prefix string) []error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(prefix+format, args...)) }
+
+	switch {
+	case s.ID == "":
+		add("id: is empty; want a name of its own")
+	case len(s.ID) > 128:
+		add("id: %.20q… has %d bytes; want at most 128", s.ID, len(s.ID))
+	case !printable(s.ID) || strings.Contains(s.ID, " "):
+		add("id: %q has spaces or what cannot be printed; want neither", s.ID)
+	}
+	if !printable(s.Pool) || len(s.Pool) > 128 {
+		add("pool: %.20q is too long or cannot be printed; want at most 128 printable bytes", s.Pool)
+	}
+	u := s.urlProblem(add)
+	if math.IsNaN(s.Weight) || s.Weight < 0 || s.Weight > 1e6 {
+		add("weight: %v is out of range; want more than 0 and at most 1e6, e.g. 1", s.Weight)
+	}
+	if !s.Engine.Detected() && !s.Engine.Known() {
+		add("engine: %q is unknown; want auto or one of %v", s.Engine, engines.Names())
+	}
+	if len(s.Models) == 0 {
+		add("models: is empty; want at least one model")
+	}
+	for i, m := range s.Models {
+		if strings.TrimSpace(m.Name) == "" {
+			add("models[%d].name: is empty; want the name requests use", i)
+			continue
+		}
+		if slices.ContainsFunc(s.Models[:i], func(o Model) bool { return o.Name == m.Name }) {
+			add("models[%d].name: %q is listed twice; want it once", i, m.Name)
+		}
+	}
+	if s.CAFile != "" && u != nil && u.Scheme != "https" {
+		add("ca_file: %q is of no use for an %s URL; want it with https only", s.CAFile, u.Scheme)
+	}
+	return errs
+}
+
+// urlProblem reports what is wrong with the URL and returns it if nothing is.
+// It prints no part that may hold a password.
+func (s Spec) urlProblem(add func(string, ...any)) *url.URL {
+	if s.URL == "" {
+		add("url: is empty; want e.g. http://10.0.0.5:8000")
+		return nil
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		cause := err
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			cause = e.Err
+		}
+		add("url: cannot be read (%v); want e.g. http://10.0.0.5:8000", cause)
+		return nil
+	}
+	switch shown := u.Redacted(); {
+	case u.Scheme != "http" && u.Scheme != "https":
+		add("url: %q: scheme must be http or https", shown)
+	case u.Hostname() == "":
+		add("url: %q has no host; want e.g. http://10.0.0.5:8000", shown)
+	case u.User != nil:
+		add("url: %q has a user or password; want the key as a secret instead", shown)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		add("url: %q has a query or fragment; want scheme, host and base path only", shown)
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
+		add("url: %q ends in /v1; want it without, since request paths begin with it", shown)
+	default:
+		return u
+	}
+	return nil
+}
+
+// printable reports whether text can stand in a log line and a metric label.
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// normal returns the spec with its defaults filled in and its slice its own.
+func (s Spec) normal() Spec {
+	if s.Weight == 0 {
+		s.Weight = 1
+	}
+	s.URL = strings.TrimRight(s.URL, "/")
+	s.Models = slices.Clone(s.Models)
+	for i := range s.Models {
+		if s.Models[i].Upstream == "" {
+			s.Models[i].Upstream = s.Models[i].Name
+		}
+	}
+	return s
+}
+
+// equal reports whether two normal specs describe the same endpoint.
+func (s Spec) equal(o Spec) bool {
+	return s.ID == o.ID && s.URL == o.URL && s.Pool == o.Pool && s.Weight == o.Weight &&
+		s.Engine == o.Engine && s.Secret == o.Secret && s.CAFile == o.CAFile &&
+		slices.Equal(s.Models, o.Models)
+}
