@@ -1,0 +1,204 @@
+package openai
+
+import "bytes"
+
+// plainEvents returns the index after the events from p[i] on that need no
+// closer look: chunks on one line whose content is not the first, without
+// usage, complete in p, with LF. It is what nearly all events of a stream are.
+func (s *Stream) plainEvents(p []byte, i int) int {
+	if !s.content || s.opts.Dialect > DialectChat {
+		return i
+	}
+	const field = "data: "
+	for {
+		rest := p[i:]
+		if len(rest) < len(field) || string(rest[:len(field)]) != field {
+			return i
+		}
+		lf := bytes.IndexByte(rest, '\n')
+		if lf < 0 || lf+1 >= len(rest) || rest[lf+1] != '\n' {
+			return i
+		}
+		line := rest[len(field):lf]
+		if !chunkStart(line) || bytes.IndexByte(line, '\r') >= 0 {
+			return i
+		}
+		for at := 0; ; {
+			if at = usageValue(line, at); at < 0 {
+				break
+			}
+			if s.opts.StripContinuous || line[at] != 'n' {
+				return i
+			}
+		}
+		s.events++
+		i += lf + 2
+	}
+}
+
+// chunkStart is whether data starts like a chunk: engines begin with the id,
+// llama.cpp with the choices, TGI with the object.
+func chunkStart(data []byte) bool {
+	if len(data) < 16 || data[0] != '{' || data[1] != '"' {
+		return false
+	}
+	switch data[2] {
+	case 'i':
+		return data[3] == 'd' && data[4] == '"'
+	case 'c':
+		return data[3] == 'h'
+	case 'o':
+		return string(data[2:11]) == `object":"` && (data[11] == 'c' || data[11] == 't')
+	}
+	return false
+}
+
+// chatEvent looks at an event of a stream of completions; true if it is to be
+// cut.
+func (s *Stream) chatEvent(e *event) (cutAll bool) {
+	start := skipSpace(e.data, 0)
+	data := e.data[start:]
+	switch {
+	case bytes.HasPrefix(data, []byte("[DONE]")):
+		s.done = true
+		return false
+	case isError(e):
+		s.failed = true
+		return false
+	}
+	if !s.content {
+		s.content = hasContent(data)
+	}
+	at := usageValue(data, 0)
+	if at < 0 || data[at] == 'n' && !s.opts.StripContinuous && usageValue(data, at) < 0 {
+		return false
+	}
+	c, ok := readChunk(data)
+	if !ok || c.usage == (Span{}) {
+		s.lastUsage(data)
+		return false
+	}
+	object := data[c.usage.Start] == '{'
+	if object {
+		s.used.merge(data, c.usage.Start)
+	}
+	switch {
+	case c.noChoices && object:
+		return s.opts.StripUsage
+	case s.opts.StripContinuous && c.hasChoices && !c.noChoices && e.n <= maxDataLines:
+		s.cuts = e.cut(s.cuts, start+c.cut.Start, start+c.cut.End)
+	}
+	return false
+}
+
+// isError is whether e is an error event: by its name, or because its JSON
+// begins with an error that is not null, or says that it is one.
+func isError(e *event) bool {
+	if string(e.name) == "error" {
+		return true
+	}
+	data := e.data[skipSpace(e.data, 0):]
+	if len(data) == 0 || data[0] != '{' || chunkStart(data) {
+		return false
+	}
+	m := members{s: scanner{b: data}}
+	// The first two members decide, so that a long chunk costs nothing.
+	for range 2 {
+		if !m.next() {
+			break
+		}
+		value := data[m.value.Start:m.value.End]
+		switch string(m.key) {
+		case "error":
+			return value[0] != 'n' && value[0] != 'f'
+		case "object", "type":
+			if string(value) == `"error"` {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// chunk is what a chunk's top level says.
+type chunk struct {
+	usage      Span // value of the last "usage"
+	cut        Span // the member with its comma
+	hasChoices bool
+	noChoices  bool // "choices" is an empty list
+}
+
+// readChunk walks over the top-level members of data; false if that is no
+// JSON object.
+func readChunk(data []byte) (c chunk, ok bool) {
+	if data[0] != '{' {
+		return c, false
+	}
+	m := members{s: scanner{b: data}}
+	before := 0 // the brace or comma before the member
+	for m.next() {
+		switch string(m.key) {
+		case "usage":
+			c.usage = m.value
+			c.cut = Span{before, m.value.End}
+			if data[before] == '{' {
+				c.cut.Start++
+				c.cut.End = m.value.End
+				if data[m.at] == ',' {
+					c.cut.End = m.at + 1
+				}
+			}
+		case "choices":
+			c.hasChoices = true
+			c.noChoices = data[m.value.Start] == '[' && data[skipSpace(data, m.value.Start+1)] == ']'
+		}
+		before = m.at
+	}
+	return c, m.s.err == nil
+}
+
+// hasContent is whether a chunk carries output: any member that names some is
+// neither empty nor null. Strings are stepped over, so what the output says
+// does not matter.
+func hasContent(data []byte) bool {
+	s := scanner{b: data}
+	for i := 0; ; {
+		q := bytes.IndexByte(data[i:], '"')
+		if q < 0 {
+			return false
+		}
+		start := i + q
+		end, _ := s.str(start)
+		if end < 0 {
+			return false
+		}
+		i = skipSpace(data, end)
+		if i >= len(data) || data[i] != ':' {
+			continue
+		}
+		i = skipSpace(data, i+1)
+		switch string(data[start+1 : end-1]) {
+		case "content", "text", "reasoning", "reasoning_content", "thinking", "refusal",
+			"tool_calls", "function_call", "arguments", "audio":
+			if filled(data, i) {
+				return true
+			}
+		}
+	}
+}
+
+// filled is whether a string, list or object with something in it starts at
+// b[i].
+func filled(b []byte, i int) bool {
+	if i+1 >= len(b) {
+		return false
+	}
+	switch b[i] {
+	case '"':
+		return b[i+1] != '"'
+	case '[', '{':
+		next := skipSpace(b, i+1)
+		return next < len(b) && b[next] != ']' && b[next] != '}'
+	}
+	return false
+}

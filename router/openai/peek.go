@@ -1,0 +1,290 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxUserBytes bounds the `user` field that Peek copies; a longer one is left
+// out, since it is only a label.
+const maxUserBytes = 1024
+
+// Span is a half-open range of bytes in the body that was peeked at. The zero
+// Span means absent.
+type Span struct{ Start, End int }
+
+// Len is the length in bytes.
+func (s Span) Len() int { return s.End - s.Start }
+
+// Peek is what a relay needs to know of a JSON request body. The zero value is
+// ready for PeekBody. Spans cover whole JSON values, strings with their quotes.
+//
+// A Peek that is used again for another body keeps its buffers, and keeps the
+// string Model (or User) when the new value is the same, so that a pooled Peek
+// allocates nothing for the model it saw last. No field aliases the body.
+type Peek struct {
+	// Model is the decoded top-level "model"; never empty after a nil error.
+	Model     string
+	ModelSpan Span
+
+	// Stream is whether "stream" is true. When a key other than "model" stands
+	// twice the last one holds, as in most parsers; Edit changes the last one.
+	Stream     bool
+	StreamSpan Span
+
+	// StreamOptionsSpan covers the value of "stream_options", null included.
+	StreamOptionsSpan Span
+	// IncludeUsage and ContinuousUsage are whether "include_usage" and
+	// "continuous_usage_stats" are true in "stream_options".
+	IncludeUsage    bool
+	ContinuousUsage bool
+
+	// MaxTokens is the largest of "max_tokens", "max_completion_tokens" and
+	// "max_output_tokens" that is a number of at least zero.
+	MaxTokens    int64
+	HasMaxTokens bool
+
+	// User is "user" if it is a string of at most 1,024 bytes, else empty.
+	User string
+
+	// PromptSpan covers the longest of "messages", "prompt", "input" and
+	// "query".
+	PromptSpan Span
+
+	open           int // of the top-level object
+	modelKeys      int
+	optionsObject  bool
+	optionsNull    bool
+	optionsEmpty   bool
+	includeSpan    Span // value of include_usage
+	continuousSpan Span
+	scratch        []byte // what Edit inserts
+}
+
+// HasStreamOptions is whether the body has "stream_options", null included.
+func (p *Peek) HasStreamOptions() bool { return p.StreamOptionsSpan != Span{} }
+
+// PeekBody reads body once and fills p. The body must be one JSON object with
+// exactly one top-level "model", a non-empty string; white space may surround
+// it, a byte order mark may not. What PeekBody accepts, encoding/json accepts
+// and understands alike, but for control characters within strings, which are
+// let through to the engine. It allocates nothing unless the model or user
+// differs from the one p held before, and recurses never; its time is linear
+// in len(body). A refusal is a *PeekError; p then holds nothing of use.
+func PeekBody(body []byte, p *Peek) error {
+	*p = Peek{Model: p.Model, User: p.User, scratch: p.scratch}
+	oldUser := p.User
+	p.User = ""
+	s := scanner{b: body}
+	p.top(&s, oldUser)
+	if s.err != nil {
+		return &PeekError{Kind: s.err, Offset: s.at, Detail: s.why}
+	}
+	return nil
+}
+
+func (p *Peek) top(s *scanner, oldUser string) {
+	b := s.b
+	i := skipSpace(b, 0)
+	switch {
+	case len(b) >= 3 && string(b[:3]) == "\xef\xbb\xbf":
+		s.fail(0, ErrNotJSON, "a byte order mark stands before the JSON text")
+		return
+	case i >= len(b):
+		s.fail(i, ErrNotJSON, "the body is empty")
+		return
+	case b[i] != '{':
+		if end := s.value(i, 0); end >= 0 {
+			s.err, s.at = ErrNotObject, i
+		}
+		return
+	}
+	p.open = i
+	for i = skipSpace(b, i+1); ; i = skipSpace(b, i+1) {
+		if i < len(b) && b[i] == '}' && i == skipSpace(b, p.open+1) {
+			break // no member at all
+		}
+		start, key, escaped := s.key(i)
+		if start < 0 {
+			return
+		}
+		end := s.value(start, 1)
+		if end < 0 {
+			return
+		}
+		p.member(s, key, escaped, Span{start, end}, oldUser)
+		if s.err != nil {
+			return
+		}
+		if i = skipSpace(b, end); i >= len(b) || b[i] != ',' {
+			break
+		}
+	}
+	if i >= len(b) || b[i] != '}' {
+		s.unexpected(i, "a comma or the end of the object is expected")
+		return
+	}
+	if end := skipSpace(b, i+1); end < len(b) {
+		s.fail(end, ErrNotJSON, "more follows after the JSON object")
+		return
+	}
+	if p.ModelSpan == (Span{}) {
+		s.fail(i, ErrNoModel, "")
+	}
+}
+
+// member takes note of a top-level member.
+func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string) {
+	var buf [32]byte
+	name := plainKey(s.b, key, escaped, buf[:])
+	switch string(name) {
+	case "model":
+		p.model(s, key, v)
+	case "stream":
+		p.Stream, p.StreamSpan = s.b[v.Start] == 't', v
+	case "stream_options":
+		p.streamOptions(s, v)
+	case "max_tokens", "max_completion_tokens", "max_output_tokens":
+		if n, ok := tokens(s.b[v.Start:v.End]); ok {
+			p.MaxTokens, p.HasMaxTokens = max(p.MaxTokens, n), true
+		}
+	case "user":
+		p.User = ""
+		if v.Len() <= maxUserBytes {
+			p.User, _ = text(s.b[v.Start:v.End], oldUser)
+		}
+	case "messages", "prompt", "input", "query":
+		if v.Len() > p.PromptSpan.Len() {
+			p.PromptSpan = v
+		}
+	default:
+		// Parsers in Go match field names without regard to case (Ollama's),
+		// so "Model" beside "model" would name another model there.
+		if foldsToModel(name) {
+			p.countModel(s, key)
+		}
+		if !validText(s.b[key.Start:key.End]) {
+			s.fail(key.Start, ErrNotJSON, "a key holds a control character or is not UTF-8")
+		}
+	}
+}
+
+// countModel refuses the second key that some parser takes for "model".
+func (p *Peek) countModel(s *scanner, key Span) {
+	if p.modelKeys++; p.modelKeys > 1 {
+		s.fail(key.Start, ErrDuplicateModel, "")
+	}
+}
+
+func (p *Peek) model(s *scanner, key, v Span) {
+	p.countModel(s, key)
+	name, ok := text(s.b[v.Start:v.End], p.Model)
+	switch {
+	case !ok:
+		s.fail(v.Start, ErrModelNotString, "")
+	case name == "":
+		s.fail(v.Start, ErrNoModel, "the model is empty")
+	}
+	p.Model, p.ModelSpan = name, v
+}
+
+// streamOptions takes note of the members of the value of "stream_options".
+func (p *Peek) streamOptions(s *scanner, v Span) {
+	p.StreamOptionsSpan = v
+	p.IncludeUsage, p.includeSpan = false, Span{}
+	p.ContinuousUsage, p.continuousSpan = false, Span{}
+	p.optionsObject = s.b[v.Start] == '{'
+	p.optionsNull = s.b[v.Start] == 'n'
+	if !p.optionsObject {
+		return
+	}
+	members := members{s: scanner{b: s.b}, at: v.Start}
+	p.optionsEmpty = true
+	for members.next() {
+		p.optionsEmpty = false
+		switch string(members.key) {
+		case "include_usage":
+			p.IncludeUsage, p.includeSpan = s.b[members.value.Start] == 't', members.value
+		case "continuous_usage_stats":
+			p.ContinuousUsage, p.continuousSpan = s.b[members.value.Start] == 't', members.value
+		}
+	}
+}
+
+func foldsToModel(name []byte) bool {
+	if len(name) != len("model") {
+		return false
+	}
+	for i, c := range name {
+		if c|0x20 != "model"[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// validText is whether raw, the text of a string, holds no control character
+// and no invalid UTF-8.
+func validText(raw []byte) bool {
+	for i, c := range raw {
+		if c < ' ' {
+			return false
+		}
+		if c >= utf8.RuneSelf {
+			return validText(raw[:i]) && utf8.Valid(raw[i:]) && !hasControl(raw[i:])
+		}
+	}
+	return true
+}
+
+func hasControl(raw []byte) bool {
+	for _, c := range raw {
+		if c < ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// text decodes the JSON value raw if it is a string, and returns old when that
+// is equal, so that a repeated value costs no allocation. It is not ok for
+// another type, and for what parsers do not agree on: control characters,
+// invalid UTF-8 and lone surrogates.
+func text(raw []byte, old string) (string, bool) {
+	if raw[0] != '"' {
+		return "", false
+	}
+	inner := raw[1 : len(raw)-1]
+	if !validText(inner) {
+		return "", false
+	}
+	if bytes.IndexByte(inner, '\\') < 0 {
+		if string(inner) == old {
+			return old, true
+		}
+		return string(inner), true
+	}
+	var decoded string
+	if json.Unmarshal(raw, &decoded) != nil || strings.ContainsRune(decoded, utf8.RuneError) {
+		return "", false
+	}
+	return decoded, true
+}
+
+// tokens reads a JSON number of at least zero; fractions are cut off, and what
+// does not fit is the largest int64.
+func tokens(raw []byte) (int64, bool) {
+	if raw[0]-'0' > 9 {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case err != nil || f >= math.MaxInt64: // out of range
+		return math.MaxInt64, true
+	}
+	return int64(f), true
+}

@@ -1,0 +1,42 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What PeekBody can refuse, found by errors.Is in the *PeekError it returns.
+var (
+	// ErrNotJSON: the body is not JSON text, or more follows after it.
+	ErrNotJSON = errors.New("openai: body is not JSON")
+	// ErrNotObject: the body is JSON but not an object.
+	ErrNotObject = errors.New("openai: body is not a JSON object")
+	// ErrTruncated: the body ends before its JSON text does.
+	ErrTruncated = errors.New("openai: body is cut short")
+	// ErrTooDeep: objects and arrays nest deeper than MaxDepth.
+	ErrTooDeep = errors.New("openai: body nests too deep")
+	// ErrNoModel: there is no top-level "model", or it is empty.
+	ErrNoModel = errors.New("openai: no model")
+	// ErrModelNotString: "model" is not a string, or no valid Unicode.
+	ErrModelNotString = errors.New("openai: model is not a string")
+	// ErrDuplicateModel: "model" stands twice, escaped spellings and other
+	// upper and lower case included.
+	ErrDuplicateModel = errors.New("openai: two models")
+)
+
+// PeekError is the error of PeekBody.
+type PeekError struct {
+	Kind   error  // one of the sentinels above
+	Offset int    // bytes from the start of the body
+	Detail string // what was expected there; may be empty; holds no input
+}
+
+func (e *PeekError) Error() string {
+	if e.Detail == "" {
+		return fmt.Sprintf("%v at byte %d", e.Kind, e.Offset)
+	}
+	return fmt.Sprintf("%v at byte %d: %s", e.Kind, e.Offset, e.Detail)
+}
+
+// Unwrap returns the sentinel.
+func (e *PeekError) Unwrap() error { return e.Kind }

@@ -1,0 +1,347 @@
+package openai
+
+import "bytes"
+
+// Bounds of what a Stream keeps of one event.
+const (
+	// MaxHeldBytes is the longest event that is read as a whole and can be
+	// cut; a longer one passes as it comes. It is also the most that a Stream
+	// holds back.
+	MaxHeldBytes = 64 << 10
+	// bigTail is what is searched for usage at the end of a longer event:
+	// response.completed repeats the whole answer before it.
+	bigTail = 8 << 10
+	// bigHead is where the type of a longer event must stand.
+	bigHead = 512
+	// keptBuffer is the largest buffer a Stream keeps for its next answer.
+	keptBuffer = 32 << 10
+)
+
+// StreamOptions say how to read one answer.
+type StreamOptions struct {
+	Dialect Dialect
+	// StripUsage cuts the chunk with usage and an empty list of choices, which
+	// the engine sends because the relay asked for it. Only in DialectChat,
+	// since the other dialects always have usage.
+	StripUsage bool
+	// StripContinuous cuts the member "usage" out of chunks that have choices,
+	// null included. Only in DialectChat.
+	StripContinuous bool
+}
+
+// Stream watches the server-sent events of one answer while they pass. It
+// takes the bytes as they were read, split anywhere, with lines that end in
+// LF, CRLF or CR, and gives back those to forward: all of them, unchanged and
+// not copied, unless options ask to cut something. What comes out does not
+// depend on how the input was split. Only when something may have to be cut is
+// an unfinished event held back; comments never are.
+//
+// The zero value reads DialectChat and cuts nothing; Reset makes it ready for
+// another answer. It never fails: what it does not understand passes.
+//
+//	for {
+//		n, err := upstream.Read(buf)
+//		client.Write(stream.Feed(buf[:n]))
+//		…
+//	}
+//	client.Write(stream.Flush())
+type Stream struct {
+	opts StreamOptions
+	hold bool // an unfinished event is not forwarded
+
+	pending []byte    // the unfinished event, or the end of one that is big
+	big     bool      // the event is longer than MaxHeldBytes
+	bigKind eventKind // of such an event
+	inLine  bool      // the last byte of the event did not end a line
+	prevCR  bool      // the last byte of the event was a CR
+	comment bool      // inside a comment line before an event
+	begun   bool      // a byte of the event was seen
+	nextLF  rule      // what to do with a LF that completes a CRLF
+	flushed bool      // Flush gave out an unfinished event
+
+	out []byte // output, when it is not a piece of the input
+	run Span   // of the input, to be forwarded after out
+
+	content, done, failed bool
+	events                int64
+	used                  counters
+	joined                []byte // several data lines as one
+	cuts                  []Span // of the event looked at
+}
+
+// rule is the fate of a single byte.
+type rule uint8
+
+const (
+	ruleNone rule = iota
+	ruleKeep
+	ruleDrop
+)
+
+// Reset makes s ready for another answer. Buffers are kept unless they grew
+// large.
+func (s *Stream) Reset(o StreamOptions) {
+	*s = Stream{
+		opts: o, hold: o.Dialect <= DialectChat && (o.StripUsage || o.StripContinuous),
+		pending: small(s.pending), out: small(s.out), joined: small(s.joined), cuts: s.cuts[:0],
+	}
+}
+
+func small(b []byte) []byte {
+	if cap(b) > keptBuffer {
+		return nil
+	}
+	return b[:0]
+}
+
+// SawContent is whether an event with content has passed: text, reasoning,
+// a refusal, audio, a tool call. A chunk with only a role, with empty content
+// or with usage, and a comment, are none.
+func (s *Stream) SawContent() bool { return s.content }
+
+// Usage is what the engine said so far, each field as last said; false if it
+// said nothing.
+func (s *Stream) Usage() (Usage, bool) { return s.used.usage(s.opts.Dialect) }
+
+// Done is whether the event that ends a complete answer has passed.
+func (s *Stream) Done() bool { return s.done }
+
+// Failed is whether an error event has passed. An answer that failed need not
+// be Done, and needs no error event of ours.
+func (s *Stream) Failed() bool { return s.failed }
+
+// Events is the number of finished events with data, cut ones included.
+// Comments are none, so that a keep-alive is not taken for progress.
+func (s *Stream) Events() int64 { return s.events }
+
+// MidEvent is whether the bytes given out so far end inside an unfinished
+// event. An error event must then follow EventSeparator. A client joins what
+// stands before to the error only if the unfinished event reached it, so after
+// a failure Flush should not be called: what was held back is better lost.
+func (s *Stream) MidEvent() bool {
+	return s.flushed || s.comment || s.begun && (!s.hold || s.big)
+}
+
+// Feed takes the next bytes of the answer and returns those to forward, which
+// may be none. The result aliases p or memory of s, and is valid until the
+// next call; p is not changed and not kept.
+func (s *Stream) Feed(p []byte) []byte {
+	s.out, s.run = s.out[:0], Span{}
+	for i := 0; i < len(p); {
+		switch {
+		case s.nextLF != ruleNone:
+			if p[i] == '\n' {
+				if s.nextLF == ruleKeep {
+					s.keep(p, i, i+1)
+				}
+				i++
+			}
+			s.nextLF = ruleNone
+		case s.comment:
+			i = s.passComment(p, i)
+		case s.begun:
+			i = s.goOn(p, i)
+		case p[i] == ':':
+			s.comment = true
+		default:
+			if end := s.plainEvents(p, i); end > i {
+				s.keep(p, i, end)
+				i = end
+				continue
+			}
+			i = s.begin(p, i)
+		}
+	}
+	if len(s.out) == 0 {
+		return p[s.run.Start:s.run.End]
+	}
+	s.out = append(s.out, p[s.run.Start:s.run.End]...)
+	return s.out
+}
+
+// Flush ends the answer: it returns what was held back of an event that never
+// ended. An answer that a failure cut short is better ended without it, see
+// MidEvent.
+func (s *Stream) Flush() []byte {
+	s.out, s.run = s.out[:0], Span{}
+	if !s.begun {
+		return nil
+	}
+	cut := s.finish(s.pending)
+	if s.hold && !s.big && !cut {
+		s.emitPending()
+		s.flushed = len(s.out) > 0
+	} else if !s.hold || s.big {
+		s.flushed = true
+	}
+	s.reset()
+	return s.out
+}
+
+// passComment forwards a comment line that stands before an event.
+func (s *Stream) passComment(p []byte, i int) int {
+	end := lineEnd(p, i)
+	if end < 0 {
+		s.keep(p, i, len(p))
+		return len(p)
+	}
+	s.comment = false
+	if p[end-1] == '\r' {
+		s.nextLF = ruleKeep
+	}
+	s.keep(p, i, end)
+	return end
+}
+
+// begin takes the event that starts at p[i], as far as p has it.
+func (s *Stream) begin(p []byte, i int) int {
+	end := s.eventEnd(p, i)
+	if end < 0 {
+		s.begun = true
+		s.store(p[i:])
+		if !s.hold || s.big {
+			s.keep(p, i, len(p))
+		}
+		return len(p)
+	}
+	ev := p[i:end]
+	if len(ev) > MaxHeldBytes {
+		s.big, s.bigKind = true, s.headKind(ev)
+	}
+	cut := s.finish(ev)
+	if !cut {
+		at := i
+		for _, c := range s.cuts {
+			s.keep(p, at, i+c.Start)
+			at = i + c.End
+		}
+		s.keep(p, at, end)
+	}
+	s.endEvent(p[end-1], cut)
+	return end
+}
+
+// goOn takes more of an event of which a part came before.
+func (s *Stream) goOn(p []byte, i int) int {
+	end := s.eventEnd(p, i)
+	stop := end
+	if end < 0 {
+		stop = len(p)
+	}
+	wasHeld := s.hold && !s.big
+	s.store(p[i:stop])
+	if wasHeld && s.big {
+		i = stop // store moved all of it to out
+	} else if !wasHeld {
+		s.keep(p, i, stop)
+	}
+	if end < 0 {
+		return stop
+	}
+	cut := s.finish(s.pending)
+	if s.hold && !s.big && !cut {
+		s.emitPending()
+	}
+	s.endEvent(p[end-1], cut)
+	return stop
+}
+
+// store adds to the unfinished event. When that outgrows its bound, all of it
+// is forwarded and only its end is kept.
+func (s *Stream) store(piece []byte) {
+	s.pending = append(s.pending, piece...)
+	if len(s.pending) <= MaxHeldBytes {
+		return
+	}
+	if !s.big {
+		s.big, s.bigKind = true, s.headKind(s.pending)
+		if s.hold {
+			s.out = append(s.out, s.pending...)
+		}
+	}
+	tail := s.pending[len(s.pending)-bigTail:]
+	s.pending = s.pending[:copy(s.pending, tail)]
+}
+
+// emitPending moves the held event to the output, without its cuts.
+func (s *Stream) emitPending() {
+	at := 0
+	for _, c := range s.cuts {
+		s.out = append(s.out, s.pending[at:c.Start]...)
+		at = c.End
+	}
+	s.out = append(s.out, s.pending[at:]...)
+}
+
+// endEvent makes s ready for the next event.
+func (s *Stream) endEvent(last byte, cut bool) {
+	if last == '\r' {
+		s.nextLF = ruleKeep
+		if cut {
+			s.nextLF = ruleDrop
+		}
+	}
+	s.reset()
+}
+
+func (s *Stream) reset() {
+	s.pending, s.cuts = s.pending[:0], s.cuts[:0]
+	s.begun, s.big, s.inLine, s.prevCR = false, false, false, false
+}
+
+// keep forwards p[a:b]. Ranges come in order; as long as they touch, nothing
+// is copied.
+func (s *Stream) keep(p []byte, a, b int) {
+	switch {
+	case a == b:
+	case s.run.Start == s.run.End:
+		s.run = Span{a, b}
+	case s.run.End == a:
+		s.run.End = b
+	default:
+		s.out = append(s.out, p[s.run.Start:s.run.End]...)
+		s.run = Span{a, b}
+	}
+}
+
+// eventEnd returns the index after the blank line that ends the event of which
+// p[i] is the next byte, or -1 if p has no such line. Of a CRLF that ends the
+// event the LF is left to the next call, since it may not have come yet.
+func (s *Stream) eventEnd(p []byte, i int) int {
+	for {
+		if s.prevCR && i < len(p) {
+			s.prevCR = false
+			if p[i] == '\n' {
+				i++
+			}
+		}
+		if i >= len(p) {
+			return -1
+		}
+		if !s.inLine && (p[i] == '\n' || p[i] == '\r') {
+			return i + 1
+		}
+		end := lineEnd(p, i)
+		if s.inLine = end < 0; s.inLine {
+			return -1
+		}
+		s.prevCR = p[end-1] == '\r'
+		i = end
+	}
+}
+
+// lineEnd returns the index after the first LF or CR at or after i, or -1.
+func lineEnd(p []byte, i int) int {
+	lf := bytes.IndexByte(p[i:], '\n')
+	line := p[i:]
+	if lf >= 0 {
+		line = line[:lf]
+	}
+	if cr := bytes.IndexByte(line, '\r'); cr >= 0 {
+		return i + cr + 1
+	}
+	if lf < 0 {
+		return -1
+	}
+	return i + lf + 1
+}

@@ -1,0 +1,76 @@
+package openai
+
+// typeName is the event's name, or without one the "type" of its data.
+func (e *event) typeName() []byte {
+	if len(e.name) > 0 {
+		return e.name
+	}
+	value := e.member("type")
+	if len(value) < 2 || value[0] != '"' {
+		return nil
+	}
+	return value[1 : len(value)-1]
+}
+
+// member is the value of a top-level member of the event's data, nil if there
+// is none.
+func (e *event) member(name string) []byte { return member(e.data, name) }
+
+func member(data []byte, name string) []byte {
+	start := skipSpace(data, 0)
+	if start >= len(data) || data[start] != '{' {
+		return nil
+	}
+	m := members{s: scanner{b: data}, at: start}
+	for m.next() {
+		if string(m.key) == name {
+			return data[m.value.Start:m.value.End]
+		}
+	}
+	return nil
+}
+
+// typedEvent looks at an event of the Responses or the Messages API.
+func (s *Stream) typedEvent(e *event) {
+	switch s.opts.Dialect.kindOf(e.typeName()) {
+	case kindError:
+		s.failed = true
+	case kindTerminal:
+		s.done = true
+		s.used.merge(member(e.member("response"), "usage"), 0)
+	case kindFailed:
+		s.done, s.failed = true, true
+		s.used.merge(member(e.member("response"), "usage"), 0)
+	case kindUsage:
+		s.used.merge(e.member("usage"), 0)
+		s.used.merge(member(e.member("message"), "usage"), 0)
+	case kindContent:
+		s.content = s.content || typedContent(e)
+	}
+}
+
+// typedContent is whether a delta, or the start of a block, brings output.
+func typedContent(e *event) bool {
+	if delta := e.member("delta"); len(delta) > 0 {
+		return delta[0] == '"' && filled(delta, 0) || hasText(delta)
+	}
+	if block := e.member("content_block"); len(block) > 0 {
+		return hasText(block) || string(member(block, "type")) != `"text"` && string(member(block, "type")) != `"thinking"`
+	}
+	return len(e.member("item")) > 0 || filled(e.member("text"), 0)
+}
+
+// hasText is whether an object has a member, other than its type, that is a
+// string with something in it.
+func hasText(object []byte) bool {
+	if len(object) == 0 || object[0] != '{' {
+		return false
+	}
+	m := members{s: scanner{b: object}}
+	for m.next() {
+		if string(m.key) != "type" && object[m.value.Start] == '"' && m.value.Len() > 2 {
+			return true
+		}
+	}
+	return false
+}
