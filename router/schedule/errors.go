@@ -1,0 +1,55 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrNoEndpoint: no endpoint of the pool may be used now.
+	ErrNoEndpoint = errors.New("schedule: no endpoint")
+	// ErrUnknownProfile: the scheduler has no profile of that name.
+	ErrUnknownProfile = errors.New("schedule: unknown profile")
+	// ErrBadScore: a scorer's vote is not in [0,1], a score is not a number,
+	// there is none, or a picker chose none of them.
+	ErrBadScore = errors.New("schedule: unusable score")
+)
+
+// FilterDrops is how many endpoints one filter dropped.
+type FilterDrops struct {
+	Filter string `json:"filter"`
+	Count  int    `json:"count"`
+}
+
+// NoEndpointError says why a pool had no endpoint to offer. It unwraps to
+// ErrNoEndpoint.
+type NoEndpointError struct {
+	// Model is the model that was asked for.
+	Model string
+	// Pool is how many endpoints serve it.
+	Pool int
+	// Drops are the filters that dropped some, in their order.
+	Drops []FilterDrops
+}
+
+// Error names the model and what became of its endpoints.
+func (e *NoEndpointError) Error() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%v for model %q: ", ErrNoEndpoint, e.Model)
+	if e.Pool == 0 {
+		text.WriteString("nothing serves it")
+		return text.String()
+	}
+	fmt.Fprintf(&text, "of %d", e.Pool)
+	for i, d := range e.Drops {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		fmt.Fprintf(&text, " %d dropped by %s", d.Count, d.Filter)
+	}
+	return text.String()
+}
+
+// Unwrap returns ErrNoEndpoint.
+func (e *NoEndpointError) Unwrap() error { return ErrNoEndpoint }

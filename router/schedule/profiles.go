@@ -1,0 +1,63 @@
+package schedule
+
+// The names of the built-in profiles.
+const (
+	// Chat suits people who wait for a first token: short queues first, and
+	// conversations stay where their prefix is cached.
+	Chat = "chat"
+	// Batch suits jobs that want throughput: it fills engines by KV cache and
+	// queue and knows no sessions.
+	Batch = "batch"
+	// LongContext suits prompts of many thousand tokens: one of them fills a
+	// cache that a short queue says nothing about, and recomputing it is what
+	// affinity saves most on.
+	LongContext = "long-context"
+	// Debug decides as Chat does; who uses it is shown the decision.
+	Debug = "debug"
+)
+
+// ProfileNames returns the names of the built-in profiles. The caller owns the
+// slice.
+func ProfileNames() []string { return []string{Chat, Batch, LongContext, Debug} }
+
+// Profiles returns the built-in profiles with scorers made from cfg. The caller
+// owns them.
+//
+// The weights: queue and in-flight count alike, because the first knows of
+// other routers' requests and the second is never late. An affinity counts as
+// much as both, because within its bound the loads differ little and a lost
+// prefix costs a whole prefill; an endpoint that is stale, failing and full
+// outvotes it. A record of failures counts as a signal of load does, for one
+// failure costs its request a whole second try. Weight itself counts next to
+// nothing: it is in the load votes already.
+//
+// Every picker is MaxScore: the reservation within each decision spreads what
+// this router sends, and the others are seen through the engines' queues.
+func Profiles(cfg Config) []Profile {
+	filters := []Filter{Present{}, Untried{}, Admitting{}}
+	build := func(name string, queue, inflight, kv, session float64) Profile {
+		p := Profile{
+			Name:    name,
+			Filters: filters,
+			Scorers: []Weighted{
+				{QueueDepth{Target: cfg.TargetWaiting, TargetInFlight: cfg.TargetInflight}, queue},
+				{LeastInFlight{Target: cfg.TargetInflight}, inflight},
+				{KVHeadroom{Ceiling: cfg.KVCeiling, TargetInFlight: cfg.TargetInflight}, kv},
+				{Freshness{StaleAfter: cfg.StaleAfter}, 1},
+				{CleanRecord{}, 2},
+				{LargerFirst{}, 0.02},
+			},
+			Picker: MaxScore{},
+		}
+		if session > 0 {
+			p.Scorers = append(p.Scorers, Weighted{SessionAffinity{LoadFactor: cfg.SessionLoadFactor}, session})
+		}
+		return p
+	}
+	return []Profile{
+		build(Chat, 2, 2, 1, 4),
+		build(Batch, 2, 1, 2, 0),
+		build(LongContext, 1, 1, 3, 4),
+		build(Debug, 2, 2, 1, 4),
+	}
+}

@@ -1,0 +1,74 @@
+package schedule
+
+import "math"
+
+// SessionAffinity votes 1 for one endpoint and 0 for the rest, and for all
+// alike where a request has no session.
+//
+// Which one is decided by weighted rendezvous hashing: every endpoint draws a
+// number from its ID and the session, and the greatest wins. So a session
+// keeps its endpoint while others come and go, every router chooses the same,
+// and the sessions of an endpoint that goes are spread over all the others.
+// An endpoint whose requests per weight exceed LoadFactor times the mean of
+// the pool is passed over, and the next in the session's own order serves.
+//
+// Sources: Thaler and Ravishankar, A Name-Based Mapping Scheme for Rendezvous,
+// 1996; Mirrokni, Thorup and Zadimoghaddam, Consistent Hashing with Bounded
+// Loads, 2016.
+type SessionAffinity struct {
+	LoadFactor float64 // at least 1
+}
+
+// Name returns "session".
+func (SessionAffinity) Name() string { return "session" }
+
+// Score votes for the session's endpoint.
+func (s SessionAffinity) Score(req *Request, cs []Candidate, out []float64) {
+	if req.Session == "" {
+		for i := range out {
+			out[i] = neutral
+		}
+		return
+	}
+	var requests, weight float64
+	for i := range cs {
+		out[i] = cs[i].Requests() / cs[i].Weight // scratch until the choice is made
+		requests += cs[i].Requests()
+		weight += cs[i].Weight
+	}
+	bound := s.LoadFactor * requests / weight
+	session := hashSession(req.Session)
+	chosen, best := -1, math.Inf(-1)
+	for i := range cs {
+		if out[i] <= bound || out[i] == 0 {
+			if rank := rendezvous(session, cs[i].Endpoint.Hash(), cs[i].Weight); rank > best {
+				chosen, best = i, rank
+			}
+		}
+	}
+	clear(out)
+	if chosen >= 0 {
+		out[chosen] = 1
+	}
+}
+
+// rendezvous ranks an endpoint for a session: -weight/ln(u) with u uniform in
+// (0,1), so that each endpoint wins in proportion to its weight.
+func rendezvous(session, endpoint uint64, weight float64) float64 {
+	h := session ^ endpoint
+	// The finaliser of splitmix64.
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	h ^= h >> 31
+	u := (float64(h>>11) + 0.5) / (1 << 53)
+	return -weight / math.Log(u)
+}
+
+// hashSession is FNV-1a.
+func hashSession(session string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(session) {
+		h = (h ^ uint64(session[i])) * 1099511628211
+	}
+	return h
+}
