@@ -1,0 +1,251 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// maxLag is how late a Step may come and still be treated as punctual: the
+// next iteration then starts when the last one ended. A later one starts at
+// the time of the call, so that a stalled driver makes no burst.
+const maxLag = 100 * time.Millisecond
+
+// Core is the engine as a discrete-event model: a FIFO queue, a running batch
+// and a KV cache, advanced one batch iteration at a time. It holds no
+// goroutine, timer or clock: the caller says what time it is. The same calls
+// give the same events. Not safe for concurrent use.
+//
+// Scheduling follows vLLM v1 (vllm/v1/core/sched/scheduler.py): running
+// sequences first, then waiting ones, under one budget of tokens that prefill
+// and decode share; when blocks run out the sequence that started last is
+// preempted, loses its blocks and goes to the head of the queue.
+type Core struct {
+	cfg   Config
+	costs costs
+	pool  *blockPool
+
+	origin  time.Time // the first time heard; inside, times are offsets from it
+	started bool
+	busy    bool          // an iteration is under way
+	begun   time.Duration // its start
+	end     time.Duration // its end
+	work    load
+
+	running []*Sequence
+	waiting []*Sequence // FIFO from head on
+	head    int
+
+	advanced, finished []*Sequence // backing of Batch, reused
+	stats              Stats
+	preemptedNow       int
+}
+
+// Batch is what one batch iteration did. Its slices are reused by the next
+// Step. The zero Batch means that no iteration ended.
+type Batch struct {
+	Start, End     time.Time
+	PrefillTokens  int         // prompt tokens computed
+	DecodeTokens   int         // sequences that were decoding
+	Advanced       []*Sequence // each has one more token than before
+	Finished       []*Sequence // ended here; those with output are in Advanced too
+	Preemptions    int         // sequences that lost their blocks as it was planned
+	Running, Depth int         // sequences running and waiting after it
+}
+
+// Stats are a Core's gauges, and counters since it was made.
+type Stats struct {
+	Running, Waiting       int
+	UsedBlocks, Blocks     int
+	PrefixQueryTokens      int64 // prompt tokens looked up in the prefix cache
+	PrefixHitTokens        int64 // of these, found
+	PromptTokens           int64 // prefilled to the end, cached ones included
+	CachedPromptTokens     int64 // of these, taken from the cache
+	GenerationTokens       int64
+	Preemptions            int64
+	Iterations             int64
+	RecomputedPromptTokens int64 // computed again after a preemption
+}
+
+// KVUsedRatio is the referenced part of the KV cache, in [0,1].
+func (s Stats) KVUsedRatio() float64 { return float64(s.UsedBlocks) / float64(s.Blocks) }
+
+// NewCore validates cfg and returns an idle core. Only the fields from
+// MaxModelLen to Speed matter to it.
+func NewCore(cfg Config) (*Core, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Core{
+		cfg:   cfg,
+		costs: newCosts(cfg.Timing, cfg.Speed),
+		pool:  newBlockPool(cfg.NumGPUBlocks),
+	}, nil
+}
+
+// Stats returns the current gauges and counters.
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.Running, s.Waiting = len(c.running), len(c.waiting)-c.head
+	s.Blocks = c.pool.total()
+	s.UsedBlocks = s.Blocks - c.pool.free
+	return s
+}
+
+// Idle reports whether nothing runs, waits or is under way.
+func (c *Core) Idle() bool { return !c.busy && len(c.running) == 0 && c.head == len(c.waiting) }
+
+// ClearPrefixCache forgets all cached content, as after a restart. Sequences
+// that run keep their blocks.
+func (c *Core) ClearPrefixCache() { c.pool.clear() }
+
+func (c *Core) since(now time.Time) time.Duration {
+	if !c.started {
+		c.origin, c.started = now, true
+	}
+	return now.Sub(c.origin)
+}
+
+// Submit queues a request that arrives at now. It joins a batch in a later
+// Step; when the core was idle, call Step at once. The request must satisfy
+// its own documented bounds: Submit panics otherwise, since the caller has to
+// refuse it towards the client.
+func (c *Core) Submit(now time.Time, r Request) *Sequence {
+	if r.PromptTokens < 1 || r.OutputTokens < 0 || r.PromptTokens+r.OutputTokens > c.cfg.MaxModelLen {
+		panic("sim: request outside the context length")
+	}
+	t := c.since(now)
+	s := &Sequence{
+		Owner:    r.Owner,
+		tokens:   r.PromptTokens,
+		prompt:   r.PromptTokens,
+		output:   r.OutputTokens,
+		hashes:   r.Blocks,
+		arrived:  t,
+		ready:    t + c.costs.request,
+		state:    stateWaiting,
+		nextFull: c.cfg.BlockSize,
+	}
+	if !c.cfg.PrefixCaching || len(s.hashes) == 0 {
+		s.hashes, s.nextFull = nil, noMore
+	}
+	if c.head > 64 && c.head*2 > len(c.waiting) {
+		n := copy(c.waiting, c.waiting[c.head:])
+		clear(c.waiting[n:])
+		c.waiting, c.head = c.waiting[:n], 0
+	}
+	c.waiting = append(c.waiting, s)
+	return s
+}
+
+// Abort ends s at once and frees its blocks; false means it had ended before.
+// The iteration under way keeps its length.
+func (c *Core) Abort(s *Sequence) bool {
+	switch s.state {
+	case stateWaiting:
+		i := c.head + slices.Index(c.waiting[c.head:], s)
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+	case stateRunning:
+		i := slices.Index(c.running, s)
+		c.running = slices.Delete(c.running, i, i+1)
+		c.pool.release(s.blocks)
+		s.blocks = nil
+	default:
+		return false
+	}
+	s.state = stateAborted
+	return true
+}
+
+// Step ends the batch iteration that is due at now, if one is, and starts the
+// next. It returns what the ended one did and when to call again; the zero
+// time means not before the next Submit. A call that comes early changes
+// nothing. It costs O(running sequences).
+func (c *Core) Step(now time.Time) (Batch, time.Time) {
+	t := c.since(now)
+	start := t
+	var b Batch
+	if c.busy {
+		if t < c.end {
+			return b, c.origin.Add(c.end)
+		}
+		if t-c.end <= maxLag {
+			start = c.end
+		}
+		c.busy = false
+		b = c.complete()
+	}
+	c.work = load{}
+	c.preemptedNow = 0
+	if c.plan(start) {
+		c.busy, c.begun, c.end = true, start, start+c.costs.duration(&c.work)
+		c.stats.Iterations++
+		return b, c.origin.Add(c.end)
+	}
+	if c.head < len(c.waiting) {
+		// Everything that waits is still on its way through the front end.
+		return b, c.origin.Add(c.waiting[c.head].ready)
+	}
+	return b, time.Time{}
+}
+
+// complete gives the sequences of the ended iteration their tokens.
+func (c *Core) complete() Batch {
+	c.advanced, c.finished = c.advanced[:0], c.finished[:0]
+	kept := c.running[:0]
+	for _, s := range c.running {
+		if s.planned == 0 {
+			kept = append(kept, s)
+			continue
+		}
+		s.computed += s.planned
+		s.planned = 0
+		if s.computed >= s.nextFull {
+			c.remember(s)
+		}
+		if s.computed < s.tokens {
+			kept = append(kept, s)
+			continue
+		}
+		if s.generated == 0 {
+			s.firstToken = c.end
+			c.stats.PromptTokens += int64(s.prompt)
+			c.stats.CachedPromptTokens += int64(s.cached)
+		}
+		if s.output > 0 {
+			s.tokens++
+			s.generated++
+			s.previous, s.last = s.last, c.end
+			c.advanced = append(c.advanced, s)
+		}
+		if s.generated < s.output {
+			kept = append(kept, s)
+			continue
+		}
+		s.state, s.last = stateFinished, c.end
+		c.pool.release(s.blocks)
+		s.blocks = nil
+		c.finished = append(c.finished, s)
+	}
+	clear(c.running[len(kept):])
+	c.running = kept
+	c.stats.GenerationTokens += int64(len(c.advanced))
+	return Batch{
+		Start: c.origin.Add(c.begun), End: c.origin.Add(c.end),
+		PrefillTokens: c.work.prefillTokens, DecodeTokens: c.work.decoding,
+		Advanced: c.advanced, Finished: c.finished, Preemptions: c.preemptedNow,
+		Running: len(c.running), Depth: len(c.waiting) - c.head,
+	}
+}
+
+// remember publishes the blocks of s that have become full.
+func (c *Core) remember(s *Sequence) {
+	full := s.computed / c.cfg.BlockSize
+	i := s.nextFull/c.cfg.BlockSize - 1
+	for ; i < full && i < len(s.hashes); i++ {
+		c.pool.remember(s.blocks[i], s.hashes[i])
+	}
+	s.nextFull = (i + 1) * c.cfg.BlockSize
+	if i >= len(s.hashes) {
+		s.nextFull = noMore
+	}
+}

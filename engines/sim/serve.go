@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Server returns an HTTP server for the engine with uvicorn's habits: idle
+// connections are closed after Config.KeepAlive. Faults of connections
+// (Silent, CloseIdle) are its work too. The caller serves and closes it.
+func (e *Engine) Server() *http.Server {
+	return &http.Server{
+		Handler:           e,
+		ReadHeaderTimeout: 30 * time.Second,
+		IdleTimeout:       e.cfg.KeepAlive,
+		ConnState: func(c net.Conn, s http.ConnState) {
+			if s == http.StateIdle && e.faults.Load().CloseIdle {
+				_ = c.Close()
+			}
+		},
+	}
+}
+
+// Listener wraps ln so that the Silent fault works on its connections.
+func (e *Engine) Listener(ln net.Listener) net.Listener { return &listener{ln, e} }
+
+// Serve answers on ln until ctx is done, then aborts what runs, as vLLM does
+// on SIGTERM, closes the engine and ln, and returns nil. It returns an error
+// if ln fails before.
+func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
+	srv := e.Server()
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(e.Listener(ln)) }()
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		failed <- http.ErrServerClosed
+	}
+	_ = e.Close()
+	_ = srv.Close()
+	<-failed
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("sim: serve: %w", err)
+	}
+	return nil
+}
+
+type listener struct {
+	net.Listener
+	engine *Engine
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c, l.engine}, nil
+}
+
+// conn swallows what it reads while the engine is silent.
+type conn struct {
+	net.Conn
+	engine *Engine
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if err != nil || !c.engine.faults.Load().Silent {
+			return n, err
+		}
+	}
+}
+
+// SetLinger lets an answer reset the connection.
+func (c *conn) SetLinger(sec int) error {
+	if l, ok := c.Conn.(interface{ SetLinger(int) error }); ok {
+		return l.SetLinger(sec)
+	}
+	return errors.ErrUnsupported
+}
