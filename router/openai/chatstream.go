@@ -101,6 +101,7 @@ func isError(e *event) bool {
 	if len(data) == 0 || data[0] != '{' || chunkStart(data) {
 		return false
 	}
+	var key [32]byte
 	m := members{s: scanner{b: data}}
 	// The first two members decide, so that a long chunk costs nothing.
 	for range 2 {
@@ -108,7 +109,7 @@ func isError(e *event) bool {
 			break
 		}
 		value := data[m.value.Start:m.value.End]
-		switch string(m.key) {
+		switch string(m.name(key[:])) {
 		case "error":
 			return value[0] != 'n' && value[0] != 'f'
 		case "object", "type":
@@ -134,10 +135,11 @@ func readChunk(data []byte) (c chunk, ok bool) {
 	if data[0] != '{' {
 		return c, false
 	}
+	var key [32]byte
 	m := members{s: scanner{b: data}}
 	before := 0 // the brace or comma before the member
 	for m.next() {
-		switch string(m.key) {
+		switch string(m.name(key[:])) {
 		case "usage":
 			c.usage = m.value
 			c.cut = Span{before, m.value.End}

@@ -10,13 +10,16 @@ import (
 // parsers stop between 128 and some 1,000 levels; tool schemas stay below 50.
 const MaxDepth = 512
 
-// The steps of scanString: dense escapes are found faster by eight bytes at a
-// time in registers, plain text by the vector search of package bytes. Blocks
-// are small enough for the first-level cache, since two searches pass over
-// them.
+// textBlock is the step of the search in plain text. Two searches pass over a
+// block, so it fits the first-level cache.
+const textBlock = 8 << 10
+
+// A byte repeated eight times.
 const (
-	denseWindow = 64
-	textBlock   = 8 << 10
+	ones   = 0x0101010101010101
+	highs  = 0x8080808080808080
+	quotes = '"' * ones
+	slants = '\\' * ones
 )
 
 // scanner walks over JSON text without recursion and without allocating. It
@@ -61,37 +64,49 @@ func skipSpace(b []byte, i int) int {
 
 // zeroBytes marks with the high bit the zero bytes of w. Marks above the
 // lowest one may be false; the lowest is exact.
-func zeroBytes(w uint64) uint64 {
-	return (w - 0x0101010101010101) &^ w & 0x8080808080808080
+func zeroBytes(w uint64) uint64 { return (w - ones) &^ w & highs }
+
+// equalBytes has a bit for each of the 64 bytes that is the one repeated in c.
+func equalBytes(b *[64]byte, c uint64) uint64 {
+	le := binary.LittleEndian
+	return ^(differ(le.Uint64(b[0:])^c) | differ(le.Uint64(b[8:])^c)<<8 |
+		differ(le.Uint64(b[16:])^c)<<16 | differ(le.Uint64(b[24:])^c)<<24 |
+		differ(le.Uint64(b[32:])^c)<<32 | differ(le.Uint64(b[40:])^c)<<40 |
+		differ(le.Uint64(b[48:])^c)<<48 | differ(le.Uint64(b[56:])^c)<<56)
+}
+
+// differ has a bit for each byte of x that is not zero: the sum sets its high
+// bit, and the product collects the high bits in the highest byte.
+func differ(x uint64) uint64 {
+	return ((x&^highs + 0x7f*ones) | x) & highs * 0x0002040810204081 >> 56
 }
 
 // str returns the index after the string whose opening quote is b[i], and
-// whether it holds an escape.
+// whether it holds an escape. Three ways take turns: eight bytes at a time for
+// short strings, 64 with bit masks where escapes are dense, since the branches
+// of a search would be mispredicted there, and the vector search of package
+// bytes in plain text.
 func (s *scanner) str(i int) (end int, escaped bool) {
-	const quotes, slashes = 0x2222222222222222, 0x5c5c5c5c5c5c5c5c
 	b := s.b
 	start := i
 	i++
+	for stop := min(i+16, len(b)-7); i < stop; i += 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		if m := zeroBytes(w^quotes) | zeroBytes(w^slants); m != 0 {
+			if i += bits.TrailingZeros64(m) >> 3; b[i] == '"' {
+				return i + 1, false
+			}
+			break
+		}
+	}
 	quote, known := i, false // no quote in b[i:quote], one at quote if known
 	for {
-		stop := min(i+denseWindow, len(b)-7)
-		for i < stop {
-			w := binary.LittleEndian.Uint64(b[i:])
-			m := zeroBytes(w^quotes) | zeroBytes(w^slashes)
-			if m == 0 {
-				i += 8
-				continue
-			}
-			i += bits.TrailingZeros64(m) >> 3
-			if b[i] == '"' {
-				return i + 1, escaped
-			}
-			if i = s.escape(i); i < 0 {
-				return -1, true
-			}
-			escaped = true
-			stop = min(i+denseWindow, len(b)-7)
+		next, closed, any := s.blocks(i)
+		escaped = escaped || any
+		if next < 0 || closed {
+			return next, escaped
 		}
+		i = next
 		for {
 			if i >= len(b) {
 				return s.fail(start, ErrTruncated, "a string does not end"), escaped
@@ -112,14 +127,65 @@ func (s *scanner) str(i int) (end int, escaped bool) {
 				i = quote
 				continue
 			}
-			i += e
-			if i = s.escape(i); i < 0 {
+			if i = s.escape(i + e); i < 0 {
 				return -1, true
 			}
 			escaped = true
 			break
 		}
 	}
+}
+
+// blocks steps over the inside of a string by 64 bytes as long as escapes come
+// often. It returns the index after the closing quote, or where it stopped.
+func (s *scanner) blocks(i int) (next int, closed, escaped bool) {
+	b := s.b
+	for plain := 0; plain < 2 && i+64 <= len(b); {
+		block := (*[64]byte)(b[i:])
+		quote, slant := equalBytes(block, quotes), equalBytes(block, slants)
+		if slant == 0 {
+			if quote != 0 {
+				return i + bits.TrailingZeros64(quote) + 1, true, escaped
+			}
+			plain++
+			i += 64
+			continue
+		}
+		plain = 0
+		after := i + 64
+		for slant != 0 {
+			k := bits.TrailingZeros64(slant)
+			if before := quote & (1<<k - 1); before != 0 {
+				return i + bits.TrailingZeros64(before) + 1, true, escaped
+			}
+			escaped = true
+			quote &^= 2 << k // the escaped byte
+			slant &^= 3 << k
+			if i+k+1 >= len(b) || !simpleEscape(b[i+k+1]) {
+				if s.escape(i+k) < 0 {
+					return -1, false, true
+				}
+			}
+			if k == 63 {
+				after++
+			}
+		}
+		if quote != 0 {
+			return i + bits.TrailingZeros64(quote) + 1, true, escaped
+		}
+		i = after
+	}
+	return i, false, escaped
+}
+
+// simpleEscape is whether c may follow a backslash and is not the u of \u.
+func simpleEscape(c byte) bool {
+	const low = 1<<'"' | 1<<'/'
+	const high = 1<<('\\'-64) | 1<<('b'-64) | 1<<('f'-64) | 1<<('n'-64) | 1<<('r'-64) | 1<<('t'-64)
+	if c < 64 {
+		return low>>c&1 != 0
+	}
+	return uint64(high)>>(c-64)&1 != 0
 }
 
 // escape returns the index after the escape whose backslash is b[i].
@@ -200,25 +266,36 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// plainInts steps over integers of one to seven digits that are followed by a
-// comma and preceded by at most one space, as in arrays of token ids, and
-// returns the index of the first thing that is something else. It expects to
-// stand where a value is expected, and returns such an index.
-func plainInts(b []byte, i int) int {
-	for i+9 <= len(b) {
-		j := i
-		if b[j] == ' ' {
-			j++
+// plainInts steps over integers that are separated by a comma and at most one
+// space, as in arrays of token ids, eight bytes at a time. It must stand where
+// a value is expected, and returns such an index: the start of the first value
+// that it did not step over.
+func plainInts(b []byte, start int) int {
+	i := start
+	// A mark is the high bit of a byte; the other bits mean nothing. Shifting
+	// gives each byte the mark of the one before it.
+	var lastNotDigit, lastNotComma, lastZero uint64 = highs, 0, 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:]) ^ '0'*ones
+		low := x &^ highs // so that no sum carries into the next byte
+		notDigit := low + (0x80-10)*ones
+		notZero := low + 0x7f*ones
+		notComma := low ^ ('0'^',')*ones + 0x7f*ones
+		notSpace := low ^ ('0'^' ')*ones + 0x7f*ones
+		afterNoDigit := notDigit<<8 | lastNotDigit>>56
+		afterNoComma := notComma<<8 | lastNotComma>>56
+		// A zero that begins a number; no digit may follow it.
+		zero := afterNoDigit &^ notZero
+		afterZero := zero<<8 | lastZero>>56
+		bad := x | notDigit&notComma&notSpace | afterNoDigit&^notComma |
+			afterNoComma&^notSpace | afterZero&^notDigit
+		if bad&highs != 0 {
+			break
 		}
-		x := binary.LittleEndian.Uint64(b[j:]) ^ 0x3030303030303030
-		// A byte of x is a digit when it is below 10: adding 0x76 then leaves
-		// the high bit clear. The high bit is masked before, so nothing carries.
-		other := ((x&0x7f7f7f7f7f7f7f7f + 0x7676767676767676) | x) & 0x8080808080808080
-		n := bits.TrailingZeros64(other) >> 3 // 8 when all are digits
-		if n == 0 || n == 8 || b[j+n] != ',' || (x&0xff == 0 && n > 1) {
-			return i
-		}
-		i = j + n + 1
+		lastNotDigit, lastNotComma, lastZero = notDigit, notComma, zero
+	}
+	for i > start && b[i-1] != ',' {
+		i--
 	}
 	return i
 }

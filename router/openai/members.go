@@ -3,17 +3,20 @@ package openai
 // members walks over the members of one JSON object.
 //
 //	m := members{s: scanner{b: b}, at: start}
-//	for m.next() { … m.key, m.value … }
+//	for m.next() { … m.name(buf[:]), m.value … }
 type members struct {
 	s  scanner
 	at int // of the opening brace, then of the comma before the next member
 
-	key     []byte // decoded as far as plainKey does; valid until next
-	keySpan Span   // with quotes
+	key     Span // with quotes
+	escaped bool // the key holds an escape
 	value   Span
-	buf     [32]byte
 	begun   bool
 }
+
+// name is the key of the member as plainKey has it. The buffer belongs to the
+// caller, so that m need not escape to the heap.
+func (m *members) name(buf []byte) []byte { return plainKey(m.s.b, m.key, m.escaped, buf) }
 
 // next steps to the next member; false at the end and at the first error,
 // which m.s.err then holds.
@@ -43,8 +46,7 @@ func (m *members) next() bool {
 		return false
 	}
 	m.at = after
-	m.keySpan, m.value = key, Span{start, end}
-	m.key = plainKey(b, key, escaped, m.buf[:])
+	m.key, m.escaped, m.value = key, escaped, Span{start, end}
 	return true
 }
 

@@ -202,15 +202,16 @@ func (p *Peek) streamOptions(s *scanner, v Span) {
 	if !p.optionsObject {
 		return
 	}
-	members := members{s: scanner{b: s.b}, at: v.Start}
+	var key [32]byte
+	m := members{s: scanner{b: s.b}, at: v.Start}
 	p.optionsEmpty = true
-	for members.next() {
+	for m.next() {
 		p.optionsEmpty = false
-		switch string(members.key) {
+		switch string(m.name(key[:])) {
 		case "include_usage":
-			p.IncludeUsage, p.includeSpan = s.b[members.value.Start] == 't', members.value
+			p.IncludeUsage, p.includeSpan = s.b[m.value.Start] == 't', m.value
 		case "continuous_usage_stats":
-			p.ContinuousUsage, p.continuousSpan = s.b[members.value.Start] == 't', members.value
+			p.ContinuousUsage, p.continuousSpan = s.b[m.value.Start] == 't', m.value
 		}
 	}
 }
@@ -281,9 +282,15 @@ func tokens(raw []byte) (int64, bool) {
 	if raw[0]-'0' > 9 {
 		return 0, false
 	}
+	if digits(raw, 0) == len(raw) && len(raw) <= 18 {
+		var n int64
+		for _, c := range raw {
+			n = n*10 + int64(c-'0')
+		}
+		return n, true
+	}
 	f, err := strconv.ParseFloat(string(raw), 64)
-	switch {
-	case err != nil || f >= math.MaxInt64: // out of range
+	if err != nil || f >= math.MaxInt64 { // out of range
 		return math.MaxInt64, true
 	}
 	return int64(f), true

@@ -198,7 +198,7 @@ func (s *Stream) begin(p []byte, i int) int {
 	end := s.eventEnd(p, i)
 	if end < 0 {
 		s.begun = true
-		s.store(p[i:])
+		s.store(p[i:], false)
 		if !s.hold || s.big {
 			s.keep(p, i, len(p))
 		}
@@ -229,10 +229,8 @@ func (s *Stream) goOn(p []byte, i int) int {
 		stop = len(p)
 	}
 	wasHeld := s.hold && !s.big
-	s.store(p[i:stop])
-	if wasHeld && s.big {
-		i = stop // store moved all of it to out
-	} else if !wasHeld {
+	s.store(p[i:stop], wasHeld)
+	if !wasHeld {
 		s.keep(p, i, stop)
 	}
 	if end < 0 {
@@ -246,16 +244,16 @@ func (s *Stream) goOn(p []byte, i int) int {
 	return stop
 }
 
-// store adds to the unfinished event. When that outgrows its bound, all of it
-// is forwarded and only its end is kept.
-func (s *Stream) store(piece []byte) {
+// store adds to the unfinished event. When that outgrows its bound, only its
+// end is kept; what was held is then put out.
+func (s *Stream) store(piece []byte, held bool) {
 	s.pending = append(s.pending, piece...)
 	if len(s.pending) <= MaxHeldBytes {
 		return
 	}
 	if !s.big {
 		s.big, s.bigKind = true, s.headKind(s.pending)
-		if s.hold {
+		if held {
 			s.out = append(s.out, s.pending...)
 		}
 	}

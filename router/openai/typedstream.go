@@ -21,9 +21,10 @@ func member(data []byte, name string) []byte {
 	if start >= len(data) || data[start] != '{' {
 		return nil
 	}
+	var key [32]byte
 	m := members{s: scanner{b: data}, at: start}
 	for m.next() {
-		if string(m.key) == name {
+		if string(m.name(key[:])) == name {
 			return data[m.value.Start:m.value.End]
 		}
 	}
@@ -66,9 +67,10 @@ func hasText(object []byte) bool {
 	if len(object) == 0 || object[0] != '{' {
 		return false
 	}
+	var key [32]byte
 	m := members{s: scanner{b: object}}
 	for m.next() {
-		if string(m.key) != "type" && object[m.value.Start] == '"' && m.value.Len() > 2 {
+		if string(m.name(key[:])) != "type" && object[m.value.Start] == '"' && m.value.Len() > 2 {
 			return true
 		}
 	}

@@ -85,10 +85,11 @@ func (c *counters) fields(b []byte, at, depth int) {
 	if at >= len(b) || b[at] != '{' || depth > 1 {
 		return
 	}
+	var key [32]byte
 	m := members{s: scanner{b: b}, at: at}
 	for m.next() {
 		var to *Count
-		switch string(m.key) {
+		switch string(m.name(key[:])) {
 		case "prompt_tokens":
 			to = &c.prompt
 		case "completion_tokens":
