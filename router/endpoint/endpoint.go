@@ -10,14 +10,15 @@ import (
 // Endpoint is one instance: one life of one address. Its methods may be called
 // concurrently, also after it has left its set.
 type Endpoint struct {
-	// What every request reads or writes comes first.
+	// What every decision reads comes first, close together.
 	inflight atomic.Int64
-	breaker  breaker
 	load     atomic.Pointer[LoadState]
-	lastUsed atomic.Int64 // Unix nanoseconds, 0 never
-	gone     atomic.Bool
 	weight   float64
 	hash     uint64
+	gone     atomic.Bool
+	breaker  breaker
+
+	lastUsed atomic.Int64 // Unix nanoseconds, 0 never
 	tickets  *ticketPool
 
 	spec       Spec

@@ -9,13 +9,14 @@ import (
 // LoadState is one measurement of an endpoint's load. It is immutable once it
 // was given to [Endpoint.SetLoad].
 type LoadState struct {
-	engines.Load
 	// InFlight is how many requests of this router the measurement has seen:
 	// those in flight when it was made. What has been decided since is the
 	// difference to [Endpoint.InFlight].
 	InFlight int64
 	// At is when the measurement was made.
 	At time.Time
+	// Load is what the engine said.
+	engines.Load
 	// Engine is what was found to run there.
 	Engine engines.Name
 }

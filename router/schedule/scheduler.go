@@ -172,13 +172,9 @@ func (s *Scheduler) choose(p *compiled, req *Request, pool []*endpoint.Endpoint,
 	for i, w := range p.Scorers {
 		votes := rec.votesOf(i)
 		w.Scorer.Score(req, rec.Candidates, votes)
-		share := p.shares[i]
-		for c, v := range votes {
-			if !(v >= 0 && v <= 1) {
-				return 0, fmt.Errorf("%w: scorer %s votes %v on %s; want [0,1]",
-					ErrBadScore, w.Scorer.Name(), v, rec.Candidates[c].Endpoint.ID())
-			}
-			rec.Scores[c] += share * v
+		if bad := addVotes(rec.Scores, votes, p.shares[i]); bad >= 0 {
+			return 0, fmt.Errorf("%w: scorer %s votes %v on %s; want [0,1]",
+				ErrBadScore, w.Scorer.Name(), votes[bad], rec.Candidates[bad].Endpoint.ID())
 		}
 	}
 	picked, err := p.Picker.Pick(rec.rng, rec.Scores)
@@ -189,6 +185,20 @@ func (s *Scheduler) choose(p *compiled, req *Request, pool []*endpoint.Endpoint,
 		return 0, fmt.Errorf("%w: picker %s chose %d of %d", ErrBadScore, p.Picker.Name(), picked, n)
 	}
 	return picked, nil
+}
+
+// addVotes adds each vote's share to the score, and returns the index of a vote
+// that is not in [0,1], or -1.
+func addVotes(scores, votes []float64, share float64) int {
+	votes = votes[:len(scores)]
+	for i := range scores {
+		v := votes[i]
+		if !(v >= 0 && v <= 1) {
+			return i
+		}
+		scores[i] += share * v
+	}
+	return -1
 }
 
 // filter fills the record's candidates and drops.

@@ -31,37 +31,46 @@ func (s SessionAffinity) Score(req *Request, cs []Candidate, out []float64) {
 		return
 	}
 	var requests, weight float64
+	equal := true
 	for i := range cs {
-		out[i] = cs[i].Requests() / cs[i].Weight // scratch until the choice is made
-		requests += cs[i].Requests()
-		weight += cs[i].Weight
+		c := &cs[i]
+		n := c.Requests()
+		out[i] = n / c.Weight // scratch until the choice is made
+		requests += n
+		weight += c.Weight
+		equal = equal && c.Weight == cs[0].Weight
 	}
 	bound := s.LoadFactor * requests / weight
 	session := hashSession(req.Session)
 	chosen, best := -1, math.Inf(-1)
 	for i := range cs {
-		if out[i] <= bound || out[i] == 0 {
-			if rank := rendezvous(session, cs[i].Endpoint.Hash(), cs[i].Weight); rank > best {
-				chosen, best = i, rank
-			}
+		if out[i] > bound {
+			continue
+		}
+		rank := rendezvous(session, cs[i].Endpoint.Hash())
+		if !equal {
+			// Each endpoint wins in proportion to its weight. With equal
+			// weights the order is that of the plain rank.
+			rank = -cs[i].Weight / math.Log(rank)
+		}
+		if rank > best {
+			chosen, best = i, rank
 		}
 	}
 	clear(out)
-	if chosen >= 0 {
+	if chosen >= 0 { // rounding may put all above a bound they are all at
 		out[chosen] = 1
 	}
 }
 
-// rendezvous ranks an endpoint for a session: -weight/ln(u) with u uniform in
-// (0,1), so that each endpoint wins in proportion to its weight.
-func rendezvous(session, endpoint uint64, weight float64) float64 {
+// rendezvous ranks an endpoint for a session, uniformly in (0,1).
+func rendezvous(session, endpoint uint64) float64 {
 	h := session ^ endpoint
 	// The finaliser of splitmix64.
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	h ^= h >> 31
-	u := (float64(h>>11) + 0.5) / (1 << 53)
-	return -weight / math.Log(u)
+	return (float64(h>>11) + 0.5) / (1 << 53)
 }
 
 // hashSession is FNV-1a.
