@@ -1,0 +1,221 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Config is server.yaml. Start from DefaultConfig.
+type Config struct {
+	// Listen is where clients reach the OpenAI-compatible API. Default
+	// ":8080", every address of the machine; host:port, port 0 takes a free
+	// one.
+	Listen string `yaml:"listen"`
+	// AdminListen serves operators: metrics, pprof, health. Default
+	// "127.0.0.1:9090"; loopback only, because a heap profile holds keys and
+	// prompts.
+	AdminListen string `yaml:"admin_listen"`
+	// MetricsListen serves `/metrics`, `/health` and `/ready` and nothing
+	// else, for a Prometheus on another machine. Default "", no such
+	// listener; host:port.
+	MetricsListen string `yaml:"metrics_listen"`
+	// TLS gives the client listener a certificate. Default none: plain HTTP.
+	TLS TLS `yaml:"tls"`
+	// HTTP bounds what clients can take from the client listener before a
+	// request is read.
+	HTTP HTTP `yaml:"http"`
+	// Shutdown is what happens between SIGTERM and the end of the process.
+	Shutdown Shutdown `yaml:"shutdown"`
+	// Log is what is written to standard error.
+	Log Log `yaml:"log"`
+}
+
+// TLS is a certificate on disk. It is read again when it changes, so that a
+// renewed one needs no restart.
+type TLS struct {
+	// CertFile is a PEM file with the certificate and its chain. Default "";
+	// set both files or none.
+	CertFile string `yaml:"cert_file"`
+	// KeyFile is the PEM file with its private key. Default "".
+	KeyFile string `yaml:"key_file"`
+}
+
+// HTTP is the limits of the client listener.
+type HTTP struct {
+	// ReadHeaderTimeout is how long a connection may take to send the head of
+	// a request. Default 10s; must be positive. Too low cuts clients on bad
+	// links, too high lets idle attackers hold connections.
+	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout"`
+	// IdleTimeout is how long a connection may wait for its next request.
+	// Default 2m; must be positive. Keep it above that of a load balancer in
+	// front, so that the balancer closes first.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// MaxHeaderBytes bounds the head of a request; a larger one is answered
+	// 431. Default 65536 bytes; 4096 to 1048576.
+	MaxHeaderBytes int `yaml:"max_header_bytes"`
+	// MaxConnections is how many client connections may be open at once; more
+	// are closed as they come, and counted. Default 20000; 0 sets no bound;
+	// must not be negative. Each takes a file descriptor and about 10 KiB.
+	MaxConnections int `yaml:"max_connections"`
+	// MaxConcurrentStreams is how many requests one HTTP/2 connection may
+	// have open at once (HTTP/2 needs tls). Default 250; 1 to 100000.
+	MaxConcurrentStreams int `yaml:"max_concurrent_streams"`
+}
+
+// Shutdown is the order and the patience of an end: readiness fails, new
+// requests are still served for Grace, what runs may finish within Drain.
+type Shutdown struct {
+	// Grace is how long new requests are served after readiness fails, so that
+	// load balancers look elsewhere first. Default 5s; 0 stops at once; must
+	// not be negative.
+	Grace time.Duration `yaml:"grace"`
+	// Drain is how long running requests may take after that; then they are
+	// cut. Default 60s; 0 cuts at once; must not be negative. A supervisor's
+	// patience (systemd TimeoutStopSec, Kubernetes
+	// terminationGracePeriodSeconds) must exceed grace and drain together.
+	Drain time.Duration `yaml:"drain"`
+}
+
+// Log is how the process logs. No prompt, answer or key is ever logged.
+type Log struct {
+	// Level is the least severe level written: debug, info, warn or error.
+	// Default info.
+	Level string `yaml:"level"`
+	// Format is text, for people, or json, one object a line. Default text.
+	Format string `yaml:"format"`
+}
+
+// DefaultConfig returns the defaults: what an empty file means.
+func DefaultConfig() Config {
+	return Config{
+		Listen:      ":8080",
+		AdminListen: "127.0.0.1:9090",
+		HTTP: HTTP{
+			ReadHeaderTimeout:    10 * time.Second,
+			IdleTimeout:          2 * time.Minute,
+			MaxHeaderBytes:       64 << 10,
+			MaxConnections:       20000,
+			MaxConcurrentStreams: 250,
+		},
+		Shutdown: Shutdown{Grace: 5 * time.Second, Drain: time.Minute},
+		Log:      Log{Level: "info", Format: "text"},
+	}
+}
+
+// Validate returns every fault, joined, each beginning with its key.
+func (c Config) Validate() error {
+	return errors.Join(
+		c.validateListeners(),
+		c.TLS.validate(),
+		c.HTTP.validate(),
+		c.Shutdown.validate(),
+		c.Log.validate(),
+	)
+}
+
+func (c Config) validateListeners() error {
+	var errs []error
+	taken := make(map[string]string, 3) // address → key
+	check := func(key, address, example string, loopback bool) {
+		host, port, err := splitAddress(address)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %q is no address: %w; want e.g. %q", key, address, err, example))
+			return
+		case loopback && !isLoopback(host):
+			errs = append(errs, fmt.Errorf("%s: %q is open to other machines; want a loopback address, e.g. %q, because profiles hold keys and prompts (metrics_listen serves other machines)", key, address, example))
+			return
+		case port == "0":
+			return
+		}
+		if other, twice := taken[address]; twice {
+			errs = append(errs, fmt.Errorf("%s: %q is %s already; want another port", key, address, other))
+			return
+		}
+		taken[address] = key
+	}
+	check("listen", c.Listen, ":8080", false)
+	check("admin_listen", c.AdminListen, "127.0.0.1:9090", true)
+	if c.MetricsListen != "" {
+		check("metrics_listen", c.MetricsListen, ":9091", false)
+	}
+	return errors.Join(errs...)
+}
+
+func splitAddress(address string) (host, port string, err error) {
+	host, port, err = net.SplitHostPort(address)
+	if err != nil {
+		if detail, ok := errors.AsType[*net.AddrError](err); ok {
+			return "", "", errors.New(detail.Err)
+		}
+		return "", "", err
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return "", "", fmt.Errorf("port %q is not a number from 0 to 65535", port)
+	}
+	return host, port, nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+func (t TLS) validate() error {
+	switch {
+	case t.CertFile != "" && t.KeyFile == "":
+		return fmt.Errorf("tls.key_file: %q is empty, but tls.cert_file is set; set both or none", t.KeyFile)
+	case t.CertFile == "" && t.KeyFile != "":
+		return fmt.Errorf("tls.cert_file: %q is empty, but tls.key_file is set; set both or none", t.CertFile)
+	}
+	return nil
+}
+
+func (h HTTP) validate() error {
+	var errs []error
+	if h.ReadHeaderTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("http.read_header_timeout: %v is not positive; want e.g. 10s", h.ReadHeaderTimeout))
+	}
+	if h.IdleTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("http.idle_timeout: %v is not positive; want e.g. 2m", h.IdleTimeout))
+	}
+	if h.MaxHeaderBytes < 4<<10 || h.MaxHeaderBytes > 1<<20 {
+		errs = append(errs, fmt.Errorf("http.max_header_bytes: %d is out of range; want 4096 to 1048576", h.MaxHeaderBytes))
+	}
+	if h.MaxConnections < 0 {
+		errs = append(errs, fmt.Errorf("http.max_connections: %d is negative; want 0 (no bound) or more", h.MaxConnections))
+	}
+	if h.MaxConcurrentStreams < 1 || h.MaxConcurrentStreams > 100000 {
+		errs = append(errs, fmt.Errorf("http.max_concurrent_streams: %d is out of range; want 1 to 100000", h.MaxConcurrentStreams))
+	}
+	return errors.Join(errs...)
+}
+
+func (s Shutdown) validate() error {
+	var errs []error
+	if s.Grace < 0 {
+		errs = append(errs, fmt.Errorf("shutdown.grace: %v is negative; want 0 or more, e.g. 5s", s.Grace))
+	}
+	if s.Drain < 0 {
+		errs = append(errs, fmt.Errorf("shutdown.drain: %v is negative; want 0 or more, e.g. 60s", s.Drain))
+	}
+	return errors.Join(errs...)
+}
+
+func (l Log) validate() error {
+	var errs []error
+	if _, ok := levels()[l.Level]; !ok {
+		errs = append(errs, fmt.Errorf("log.level: %q is unknown; want debug, info, warn or error", l.Level))
+	}
+	if l.Format != "text" && l.Format != "json" {
+		errs = append(errs, fmt.Errorf("log.format: %q is unknown; want text or json", l.Format))
+	}
+	return errors.Join(errs...)
+}
