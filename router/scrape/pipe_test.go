@@ -1,0 +1,117 @@
+package scrape_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/vllm"
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/scrape"
+)
+
+// pipes is a listener whose connections are made in memory.
+type pipes struct {
+	conns chan net.Conn
+	once  sync.Once
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A real client and server, over pipes: an engine that stops in the middle of
+// its page costs its own measurement only, and is measured again when it wakes.
+func TestOverRealHTTP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		wedged := false
+		listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			stop := wedged
+			mu.Unlock()
+			_, _ = w.Write([]byte(vllmPage[:20]))
+			_ = http.NewResponseController(w).Flush()
+			if stop {
+				<-r.Context().Done()
+				return
+			}
+			_, _ = w.Write([]byte(vllmPage[20:]))
+		})}
+		served := make(chan struct{})
+		go func() { defer close(served); _ = server.Serve(listener) }()
+		transport := &http.Transport{DialContext: listener.dial}
+
+		set, err := endpoint.NewSet(endpoint.DefaultConfig(), endpoint.Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := set.Replace([]endpoint.Spec{spec("a", engines.Auto)}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := scrape.New(scrape.DefaultConfig(), scrape.Deps{
+			Set:       set,
+			Contracts: []engines.MetricContract{vllm.Metrics()},
+			Client:    func(*endpoint.Endpoint) scrape.Doer { return &http.Client{Transport: transport} },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+
+		wait(time.Second)
+		e := set.Snapshot().All()[0]
+		first := e.Load()
+		if first == nil || first.Running != engines.Read(3) {
+			t.Fatalf("load %+v", first)
+		}
+		mu.Lock()
+		wedged = true
+		mu.Unlock()
+		wait(10 * time.Second)
+		if age := time.Since(e.Load().At); age < 8*time.Second {
+			t.Errorf("a page that never ended made a measurement of age %v", age)
+		}
+		mu.Lock()
+		wedged = false
+		mu.Unlock()
+		wait(5 * time.Second)
+		if age := time.Since(e.Load().At); age > 3*time.Second {
+			t.Errorf("the measurement is %v old after the engine woke", age)
+		}
+
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		transport.CloseIdleConnections()
+		_ = server.Close()
+		<-served
+	})
+}
