@@ -1,0 +1,122 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const readBuffer = 8 << 10
+
+// conn is one connection to an engine and the scratch space of the exchange that
+// uses it. It belongs to one goroutine at a time; only abort may run beside it.
+type conn struct {
+	t   *Target
+	nc  net.Conn
+	raw syscall.RawConn
+
+	buf   []byte // reads go here
+	data  []byte // the part of buf that was read and not yet decoded
+	wbuf  []byte // head, and body where it is small
+	hbuf  []byte // the answer's head, which outlives the reads after it
+	vec   net.Buffers
+	armed time.Time // the read deadline that nc has; zero: none
+
+	resp      Response // the exchange under way
+	idleSince time.Time
+
+	abort func()             // ends blocked reads and writes; runs when a context ends
+	look  func(uintptr)      // sets still
+	ready func(uintptr) bool // method value of onReady
+	still bool
+
+	// The pump's state, in use while pump runs.
+	sink  sink
+	first []byte // to be written before the first read; nil: nothing
+	check bool   // look before writing first
+	short bool   // the last read took all there was, and an end that came with it is not seen yet
+	err   error  // what ended the pump; nil: the sink did
+	werr  error  // what writing first said
+}
+
+// sink takes the bytes of a connection's reads.
+type sink interface {
+	// room returns where the next read goes.
+	room() []byte
+	// took is told that n bytes stand there, and says whether more are wanted.
+	took(n int) (more bool)
+	// limit is when the wait for the next bytes ends.
+	limit() time.Time
+}
+
+// lostEnd bounds how late an engine's end is seen that came in one piece with
+// its last bytes; see [conn.onReady].
+const lostEnd = time.Second
+
+var pastDeadline = time.Unix(1, 0) //nolint:gochecknoglobals // a constant
+
+func newConn(t *Target, nc net.Conn) (*conn, error) {
+	c := &conn{t: t, nc: nc, buf: make([]byte, readBuffer)}
+	raw, err := nc.(syscall.Conn).SyscallConn() // a TCP connection always has one
+	if err != nil {
+		return nil, err
+	}
+	c.raw = raw
+	c.abort = func() { _ = nc.SetDeadline(pastDeadline) }
+	c.look = func(fd uintptr) { c.still = quiet(fd) }
+	c.ready = c.onReady
+	return c, nil
+}
+
+func (c *conn) close() { _ = c.nc.Close() }
+
+// quiet reports whether nothing can be read from the connection.
+func (c *conn) quiet() bool {
+	c.still = false
+	return c.raw.Control(c.look) == nil && c.still
+}
+
+// pump hands what can be read to s until it wants no more. The error is io.EOF
+// at the connection's end, errDeadline once s's limit has passed, and the
+// context's cause once ctx has ended.
+//
+// A deadline that was set earlier and is sooner stays: when it fires too early
+// it is moved, which costs one wake-up in place of a call a read.
+func (c *conn) pump(ctx context.Context, s sink) error {
+	c.sink, c.err = s, nil
+	defer func() { c.sink = nil }()
+	for {
+		limit := s.limit()
+		want := limit
+		if c.short {
+			want = minTime(limit, time.Now().Add(lostEnd))
+		}
+		if c.armed.IsZero() || want.Before(c.armed) {
+			_ = c.nc.SetReadDeadline(want)
+			c.armed = want
+			// abort may have run before the line above and been undone by it.
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		err := readReady(c)
+		if err == nil {
+			return c.err
+		}
+		if !isTimeout(err) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c.armed = time.Time{}
+		if !time.Now().Before(s.limit()) {
+			return errDeadline
+		}
+	}
+}
+
+// headBuffers hold the rare heads that are longer than readBuffer.
+var headBuffers = sync.Pool{New: func() any { b := make([]byte, maxHead); return &b }} //nolint:gochecknoglobals // a free list

@@ -1,0 +1,182 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TargetConfig names one engine instance.
+type TargetConfig struct {
+	// URL is the engine's address: http://, https:// or h2c://, host, port and
+	// an optional base path. Query, fragment and user info are errors.
+	URL string
+	// Secret is sent as "Authorization: Bearer …"; empty sends none.
+	Secret string
+	// TLS is used for https; nil means the system's roots. It is cloned.
+	TLS *tls.Config
+}
+
+// Target is one engine instance with its unused connections. Two instances
+// never share one. Its methods may be called concurrently.
+type Target struct {
+	proxy *Proxy
+	host  string // of the Host header
+	addr  string // host:port to dial
+	base  string // base path without a slash at its end
+	auth  string // the Authorization line, with its line end
+
+	transport *http.Transport // nil for http://
+	scheme    string
+
+	mu     sync.Mutex
+	idle   []*conn // guarded by mu; the most recently used last
+	closed bool    // guarded by mu
+}
+
+// NewTarget prepares an engine instance. It dials nothing.
+func (p *Proxy) NewTarget(cfg TargetConfig) (*Target, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: target: %w", err)
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
+		return nil, fmt.Errorf("proxy: target %q: scheme must be http, https or h2c", u.Redacted())
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("proxy: target %q: no host", u.Redacted())
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("proxy: target %q: user info, query and fragment have no place here", u.Redacted())
+	case strings.ContainsAny(cfg.Secret, "\r\n\x00"):
+		return nil, errors.New("proxy: target: the secret holds a line break")
+	}
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	t := &Target{
+		proxy: p, host: u.Host, addr: net.JoinHostPort(u.Hostname(), port),
+		base: strings.TrimRight(u.EscapedPath(), "/"), scheme: u.Scheme,
+	}
+	if cfg.Secret != "" {
+		t.auth = "Authorization: Bearer " + cfg.Secret + "\r\n"
+	}
+	if u.Scheme != "http" {
+		t.transport = newTransport(p.cfg, u.Scheme, cfg.TLS)
+	}
+	p.mu.Lock()
+	p.targets[t] = struct{}{}
+	p.mu.Unlock()
+	return t, nil
+}
+
+// Addr is the engine's host and port.
+func (t *Target) Addr() string { return t.addr }
+
+// Close closes the unused connections and keeps none from now on. Exchanges
+// under way end undisturbed.
+func (t *Target) Close() error {
+	t.proxy.mu.Lock()
+	delete(t.proxy.targets, t)
+	t.proxy.mu.Unlock()
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.sweep(time.Time{})
+	return nil
+}
+
+// take returns the most recently used connection that is not too old to be
+// reused, or nil. Whether it is alive is looked at just before it is written to.
+func (t *Target) take(now time.Time) *conn {
+	for {
+		t.mu.Lock()
+		n := len(t.idle)
+		if n == 0 {
+			t.mu.Unlock()
+			return nil
+		}
+		c := t.idle[n-1]
+		t.idle[n-1] = nil
+		t.idle = t.idle[:n-1]
+		t.mu.Unlock()
+		if now.Sub(c.idleSince) < t.proxy.cfg.PoolIdle {
+			return c
+		}
+		t.proxy.metrics.stale.Inc()
+		c.close()
+	}
+}
+
+// put keeps c for the next exchange, or closes it.
+func (t *Target) put(c *conn, now time.Time) {
+	c.idleSince = now
+	t.mu.Lock()
+	if t.closed || len(t.idle) >= t.proxy.cfg.PoolSize || t.proxy.cfg.PoolIdle == 0 {
+		t.mu.Unlock()
+		c.close()
+		return
+	}
+	t.idle = append(t.idle, c)
+	t.mu.Unlock()
+}
+
+// sweep closes the connections that are unused since before; all when before is
+// zero.
+func (t *Target) sweep(before time.Time) {
+	t.mu.Lock()
+	n := len(t.idle)
+	if !before.IsZero() {
+		for n = 0; n < len(t.idle) && t.idle[n].idleSince.Before(before); n++ {
+		}
+	}
+	old := append([]*conn(nil), t.idle[:n]...)
+	m := copy(t.idle, t.idle[n:])
+	clear(t.idle[m:])
+	t.idle = t.idle[:m]
+	t.mu.Unlock()
+	for _, c := range old {
+		c.close()
+	}
+	if before.IsZero() && t.transport != nil {
+		t.transport.CloseIdleConnections()
+	}
+}
+
+// dial opens a connection to t within Timeouts.Dial.
+func (p *Proxy) dial(ctx context.Context, t *Target, total time.Time) (*conn, error) {
+	limit := time.Now().Add(p.cfg.Timeouts.Dial)
+	kind := KindDial
+	if total.Before(limit) {
+		limit, kind = total, KindTotalTimeout
+	}
+	d := net.Dialer{Deadline: limit, KeepAlive: 30 * time.Second}
+	nc, err := d.DialContext(ctx, "tcp", t.addr)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, &Error{KindCanceled, t.addr, context.Cause(ctx)}
+		}
+		if kind == KindTotalTimeout && !isTimeout(err) {
+			kind = KindDial
+		}
+		p.metrics.dials.WithLabelValues("failed").Inc()
+		return nil, &Error{kind, t.addr, err}
+	}
+	c, err := newConn(t, nc)
+	if err != nil {
+		_ = nc.Close()
+		return nil, &Error{KindDial, t.addr, err}
+	}
+	p.metrics.dialOK.Inc()
+	return c, nil
+}
