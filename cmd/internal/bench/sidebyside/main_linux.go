@@ -183,7 +183,11 @@ func take(ctx context.Context, opts options, rep *report) error {
 	if rep.Gateways, err = b.startPeers(ctx, dir); err != nil {
 		return err
 	}
-	rep.Machine, rep.Command = readMachine(), "go run ./cmd/internal/bench/sidebyside "+strings.Join(os.Args[1:], " ")
+	var names []string
+	for _, p := range b.peers {
+		names = append(names, p.Name)
+	}
+	rep.Machine, rep.Command = readMachine(names), "go run ./cmd/internal/bench/sidebyside "+strings.Join(os.Args[1:], " ")
 	log.Info("peers are up", "expected", b.expected(list).Round(time.Second))
 	rep.Samples, err = b.run(ctx, list)
 	for _, p := range b.peers {

@@ -32,7 +32,8 @@ type machine struct {
 	Versions map[string]string `json:"versions"`           // of the peers
 }
 
-func readMachine() machine {
+// readMachine looks at this machine; peers are the names of what is measured.
+func readMachine(peers []string) machine {
 	m := machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Versions: map[string]string{}}
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	_, rest, _ := strings.Cut(string(info), "model name")
@@ -50,8 +51,8 @@ func readMachine() machine {
 	}
 	m.Revision = output("git", "describe", "--always", "--dirty")
 	for _, name := range []string{nginx, haproxy} {
-		if v := output(name, "-v"); v != "" {
-			m.Versions[name] = v
+		if slices.Contains(peers, name) {
+			m.Versions[name] = output(name, "-v")
 		}
 	}
 	return m
