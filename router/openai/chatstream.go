@@ -73,6 +73,12 @@ func (s *Stream) chatEvent(e *event) (cutAll bool) {
 	if at < 0 || data[at] == 'n' && !s.opts.StripContinuous && usageValue(data, at) < 0 {
 		return false
 	}
+	if cut, ok := s.tailUsage(data, at); ok {
+		if s.opts.StripContinuous && e.n <= maxDataLines {
+			s.cuts = e.cut(s.cuts, start+cut.Start, start+cut.End)
+		}
+		return false
+	}
 	c, ok := readChunk(data)
 	if !ok || c.usage == (Span{}) {
 		s.lastUsage(data)
@@ -127,6 +133,29 @@ type chunk struct {
 	cut        Span // the member with its comma
 	hasChoices bool
 	noChoices  bool // "choices" is an empty list
+}
+
+// tailUsage reads the usual chunk with cumulative usage, which has choices and
+// after them, as its last member, the usage whose value starts at data[at]. It
+// returns where that member stands; false, and nothing read, for any other
+// chunk.
+func (s *Stream) tailUsage(data []byte, at int) (member Span, ok bool) {
+	const key, choices = `,"usage":`, `"choices":[{`
+	before := at - len(key)
+	if before < 0 || string(data[before:at]) != key || !bytes.Contains(data[:before], []byte(choices)) {
+		return Span{}, false
+	}
+	used, end := s.used, at+len("null")
+	if data[at] == '{' {
+		end = used.merge(data, at)
+	} else if !bytes.HasPrefix(data[at:], []byte("null")) {
+		return Span{}, false
+	}
+	if end < 0 || end >= len(data) || data[end] != '}' || skipSpace(data, end+1) != len(data) {
+		return Span{}, false
+	}
+	s.used = used
+	return Span{before, end}, true
 }
 
 // readChunk walks over the top-level members of data; false if that is no

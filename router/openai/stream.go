@@ -236,7 +236,10 @@ func (s *Stream) goOn(p []byte, i int) int {
 	if end < 0 {
 		return stop
 	}
-	cut := s.finish(s.pending)
+	cut := false
+	if s.big || s.plainEvents(s.pending, 0) < len(s.pending) {
+		cut = s.finish(s.pending)
+	}
 	if s.hold && !s.big && !cut {
 		s.emitPending()
 	}

@@ -76,14 +76,15 @@ func (c *counters) usage(d Dialect) (Usage, bool) {
 }
 
 // merge reads the usage object that starts at b[at] field by field; what it
-// does not say keeps its value. Nonsense is left out.
-func (c *counters) merge(b []byte, at int) {
-	c.fields(b, at, 0)
+// does not say keeps its value, nonsense is left out. It returns the index
+// after the object, or -1 if there is no whole one.
+func (c *counters) merge(b []byte, at int) (end int) {
+	return c.fields(b, at, 0)
 }
 
-func (c *counters) fields(b []byte, at, depth int) {
+func (c *counters) fields(b []byte, at, depth int) (end int) {
 	if at >= len(b) || b[at] != '{' || depth > 1 {
-		return
+		return -1
 	}
 	var key [32]byte
 	m := members{s: scanner{b: b}, at: at}
@@ -119,6 +120,10 @@ func (c *counters) fields(b []byte, at, depth int) {
 			*to = CountOf(n)
 		}
 	}
+	if m.s.err != nil {
+		return -1
+	}
+	return m.at + 1
 }
 
 // maxCount bounds a believable count; beyond it float64 is not exact either.
