@@ -83,7 +83,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// marshal encodes strings and pointers to strings, which cannot fail.
+// marshal encodes structs of strings and numbers, which cannot fail.
 func marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
