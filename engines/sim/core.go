@@ -188,53 +188,77 @@ func (c *Core) Step(now time.Time) (Batch, time.Time) {
 	return b, time.Time{}
 }
 
-// complete gives the sequences of the ended iteration their tokens.
+// complete gives the sequences of the ended iteration their tokens. Slots that
+// already hold the right pointer are not written: that would cost a write
+// barrier per token while the garbage collector runs.
 func (c *Core) complete() Batch {
-	c.advanced, c.finished = c.advanced[:0], c.finished[:0]
-	kept := c.running[:0]
-	for _, s := range c.running {
-		if s.planned == 0 {
-			kept = append(kept, s)
-			continue
+	c.finished = c.finished[:0]
+	kept, advanced := 0, 0
+	for i, s := range c.running {
+		if s.planned > 0 {
+			s.computed += s.planned
+			s.planned = 0
+			if s.computed >= s.nextFull {
+				c.remember(s)
+			}
+			if s.computed == s.tokens {
+				if s.generated == 0 {
+					c.prefilled(s)
+				}
+				if s.output > 0 {
+					s.tokens++
+					s.generated++
+					s.previous, s.last = s.last, c.end
+					c.advanced = place(c.advanced, advanced, s)
+					advanced++
+				}
+				if s.generated == s.output {
+					c.finish(s)
+					continue
+				}
+			}
 		}
-		s.computed += s.planned
-		s.planned = 0
-		if s.computed >= s.nextFull {
-			c.remember(s)
+		if kept != i {
+			c.running[kept] = s
 		}
-		if s.computed < s.tokens {
-			kept = append(kept, s)
-			continue
-		}
-		if s.generated == 0 {
-			s.firstToken = c.end
-			c.stats.PromptTokens += int64(s.prompt)
-			c.stats.CachedPromptTokens += int64(s.cached)
-		}
-		if s.output > 0 {
-			s.tokens++
-			s.generated++
-			s.previous, s.last = s.last, c.end
-			c.advanced = append(c.advanced, s)
-		}
-		if s.generated < s.output {
-			kept = append(kept, s)
-			continue
-		}
-		s.state, s.last = stateFinished, c.end
-		c.pool.release(s.blocks)
-		s.blocks = nil
-		c.finished = append(c.finished, s)
+		kept++
 	}
-	clear(c.running[len(kept):])
-	c.running = kept
-	c.stats.GenerationTokens += int64(len(c.advanced))
+	clear(c.running[kept:])
+	c.running = c.running[:kept]
+	clear(c.advanced[advanced:])
+	c.advanced = c.advanced[:advanced]
+	c.stats.GenerationTokens += int64(advanced)
 	return Batch{
 		Start: c.origin.Add(c.begun), End: c.origin.Add(c.end),
 		PrefillTokens: c.work.prefillTokens, DecodeTokens: c.work.decoding,
 		Advanced: c.advanced, Finished: c.finished, Preemptions: c.preemptedNow,
 		Running: len(c.running), Depth: len(c.waiting) - c.head,
 	}
+}
+
+// place puts s at index i of list, at most one past its end.
+func place(list []*Sequence, i int, s *Sequence) []*Sequence {
+	if i == len(list) {
+		return append(list, s)
+	}
+	if list[i] != s {
+		list[i] = s
+	}
+	return list
+}
+
+// prefilled notes that the prompt of s is in the cache for the first time.
+func (c *Core) prefilled(s *Sequence) {
+	s.firstToken = c.end
+	c.stats.PromptTokens += int64(s.prompt)
+	c.stats.CachedPromptTokens += int64(s.cached)
+}
+
+func (c *Core) finish(s *Sequence) {
+	s.state, s.last = stateFinished, c.end
+	c.pool.release(s.blocks)
+	s.blocks = nil
+	c.finished = append(c.finished, s)
 }
 
 // remember publishes the blocks of s that have become full.

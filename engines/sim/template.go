@@ -77,11 +77,12 @@ func (c *content) UnmarshalJSON(data []byte) error {
 		case "tool_use":
 			*c = append(*c, contentPart{text: "<tool_call>\n" + p.Name + " " + compactJSON(p.Input) + "\n</tool_call>"})
 		default:
-			id := p.Type
+			var id strings.Builder
+			id.WriteString(p.Type)
 			for _, raw := range []json.RawMessage{p.Image, p.Audio, p.AudioU, p.Video, p.Source} {
-				id += compactJSON(raw)
+				id.WriteString(compactJSON(raw))
 			}
-			*c = append(*c, contentPart{media: id})
+			*c = append(*c, contentPart{media: id.String()})
 		}
 	}
 	return nil
