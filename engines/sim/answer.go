@@ -2,6 +2,7 @@ package sim
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -151,16 +152,18 @@ func (a *answer) json(status int, body []byte) error {
 	return err
 }
 
-// hang sends what is pending and waits for the client, or Close, to give up.
+// hang sends what is pending and waits for the client to leave or for Close;
+// it returns which, never nil.
 func (a *answer) hang() error {
 	if err := a.flush(); err != nil {
 		return err
 	}
 	select {
 	case <-a.r.Context().Done():
+		return context.Cause(a.r.Context())
 	case <-a.engine.done:
+		return ErrClosed
 	}
-	return errEnded
 }
 
 // hangUp sends what is pending and closes the connection, or resets it.

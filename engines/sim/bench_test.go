@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -92,4 +93,22 @@ func BenchmarkTokenize(b *testing.B) {
 	for b.Loop() {
 		dst = sim.Tokenize(dst[:0], text)
 	}
+}
+
+// BenchmarkChatStream is a whole answer of 100 events, without delay and in
+// process: what the shell costs.
+func BenchmarkChatStream(b *testing.B) {
+	e, err := sim.New(sim.InstantConfig(), sim.Deps{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.Close()
+	body := strings.Replace(stream, "30", "100", 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(body))
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+	}
+	b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 }

@@ -102,19 +102,23 @@ type completionDialect struct {
 	include, continuous bool
 	echo                []string // prompts to repeat
 
-	buf, word []byte
+	head, buf, word []byte
 }
 
 func (d *completionDialect) begin(*answer) error { return nil }
 
+// open appends the beginning that all chunks share.
 func (d *completionDialect) open(b []byte) []byte {
-	b = append(b, `{"id":`...)
-	b = append(b, quoted(d.id)...)
-	b = append(b, `,"object":"text_completion","created":`...)
-	b = strconv.AppendInt(b, d.created, 10)
-	b = append(b, `,"model":`...)
-	b = append(b, quoted(d.model)...)
-	return append(b, `,"choices":[`...)
+	if d.head == nil {
+		d.head = append(d.head, `{"id":`...)
+		d.head = append(d.head, quoted(d.id)...)
+		d.head = append(d.head, `,"object":"text_completion","created":`...)
+		d.head = strconv.AppendInt(d.head, d.created, 10)
+		d.head = append(d.head, `,"model":`...)
+		d.head = append(d.head, quoted(d.model)...)
+		d.head = append(d.head, `,"choices":[`...)
+	}
+	return append(b, d.head...)
 }
 
 // echoed is what precedes the answer of c.

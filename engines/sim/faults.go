@@ -59,8 +59,8 @@ type Faults struct {
 	// each, in order; later ones are served. It starts again with SetFaults.
 	Script []Answer `yaml:"script"`
 
-	// Silent accepts connections and never reads or writes them. It needs
-	// [Engine.Serve].
+	// Silent accepts connections and ignores what arrives on them. It needs
+	// [Engine.Serve] or [Engine.Listener].
 	Silent bool `yaml:"silent"`
 	// Wedge stops the batch: requests are accepted, and no token comes.
 	Wedge bool `yaml:"wedge"`

@@ -83,14 +83,14 @@ func (e *Engine) responses(a *answer, body []byte) error {
 }
 
 type responsesDialect struct {
-	g         *generation
-	c         *choice
-	req       *responsesRequest
-	id, item  string
-	model     string
-	created   int64
-	sequence  int
-	buf, word []byte
+	g        *generation
+	c        *choice
+	req      *responsesRequest
+	id, item string
+	model    string
+	created  int64
+	sequence int
+	word     []byte
 }
 
 type object = map[string]any

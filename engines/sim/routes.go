@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -70,7 +69,9 @@ func (e *Engine) newRoutes() *http.ServeMux {
 	return mux
 }
 
-// ServeHTTP answers as vLLM's server does, faults apart.
+// ServeHTTP answers as vLLM's server does, faults apart. An answer that is cut
+// off (by Close, by a fault) panics with [http.ErrAbortHandler], which a server
+// takes as the order to drop the connection.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.once.Do(func() { e.created = time.Now() })
 	rec := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
@@ -121,8 +122,8 @@ func (e *Engine) post(w http.ResponseWriter, r *http.Request, h handler) {
 	}
 	switch {
 	case faults.HangHeaders:
-		_ = a.hang()
-		panic(http.ErrAbortHandler)
+		e.finish(a, a.hang())
+		return
 	case faults.CloseHeaders || faults.ResetHeaders:
 		_ = a.hangUp(faults.ResetHeaders)
 		return
@@ -154,9 +155,10 @@ func (e *Engine) finish(a *answer, err error) {
 		_ = a.json(refusal.status, refusal.body(strings.HasPrefix(a.r.URL.Path, "/v1/messages")))
 		return
 	}
-	if !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) {
-		e.log.Debug("answer not delivered", "path", a.r.URL.Path, "err", err)
+	if a.r.Context().Err() != nil {
+		return // nobody listens
 	}
+	e.log.Debug("answer not delivered", "path", a.r.URL.Path, "err", err)
 	panic(http.ErrAbortHandler) // so that no cut answer looks whole
 }
 

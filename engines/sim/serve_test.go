@@ -374,3 +374,17 @@ func TestThousandStreams(t *testing.T) {
 		t.Errorf("%d streams are not whole", n)
 	}
 }
+
+// TestRealTime: under the system's clock a token takes what the model says.
+func TestRealTime(t *testing.T) {
+	e := newEngine(t, sim.DefaultConfig())
+	begin := time.Now()
+	if w := call(t, e, "POST", "/v1/chat/completions", strings.Replace(stream, "30", "60", 1)); w.Code != 200 {
+		t.Fatal(w.Code)
+	}
+	took := time.Since(begin)
+	t.Logf("60 tokens took %v", took) // 13 + 60 × 6.5 = 403 ms; a busy machine takes longer
+	if took < 390*time.Millisecond {
+		t.Errorf("too fast: %v", took)
+	}
+}
