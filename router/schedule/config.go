@@ -15,8 +15,10 @@ type Config struct {
 	// 4; must be positive. Too low starves the GPU between two batches, too
 	// high brings back queueing delay.
 	TargetWaiting float64 `yaml:"target_waiting"`
-	// TargetInflight is how many requests of this router an engine of weight
-	// 1 may have: there local load votes 1/2. Default 8; must be positive.
+	// TargetInflight is how many requests an engine of weight 1 may have
+	// before it is worth avoiding: there their number votes 1/2. Default 8;
+	// must be positive. Too low spreads sessions for no gain, too high lets
+	// one engine decode slowly beside an idle one.
 	TargetInflight float64 `yaml:"target_inflight"`
 	// KVCeiling is the share of used KV cache at which an engine votes 1/2;
 	// beyond it engines preempt. Default 0.9; in (0,1].

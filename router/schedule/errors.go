@@ -41,12 +41,9 @@ func (e *NoEndpointError) Error() string {
 		text.WriteString("nothing serves it")
 		return text.String()
 	}
-	fmt.Fprintf(&text, "of %d", e.Pool)
-	for i, d := range e.Drops {
-		if i > 0 {
-			text.WriteByte(',')
-		}
-		fmt.Fprintf(&text, " %d dropped by %s", d.Count, d.Filter)
+	fmt.Fprintf(&text, "%d serve it", e.Pool)
+	for _, d := range e.Drops {
+		fmt.Fprintf(&text, ", %d dropped by %s", d.Count, d.Filter)
 	}
 	return text.String()
 }

@@ -23,11 +23,11 @@ func ProfileNames() []string { return []string{Chat, Batch, LongContext, Debug} 
 // Profiles returns the built-in profiles with scorers made from cfg. The caller
 // owns them.
 //
-// The weights: queue and in-flight count alike, because the first knows of
-// other routers' requests and the second is never late. An affinity counts as
-// much as both, because within its bound the loads differ little and a lost
-// prefix costs a whole prefill; an endpoint that is stale, failing and full
-// outvotes it. A record of failures counts as a signal of load does, for one
+// The weights: queue and in-flight count alike, because the first is what makes
+// a person wait and the second what slows every token down. An affinity counts
+// as much as both, because within its bound the loads differ little and a lost
+// prefix costs a whole prefill; that its endpoint is stale, failing and full
+// together outvotes it. A record of failures counts as a signal of load does, for one
 // failure costs its request a whole second try. Weight itself counts next to
 // nothing: it is in the load votes already.
 //
@@ -41,7 +41,7 @@ func Profiles(cfg Config) []Profile {
 			Filters: filters,
 			Scorers: []Weighted{
 				{QueueDepth{Target: cfg.TargetWaiting, TargetInFlight: cfg.TargetInflight}, queue},
-				{LeastInFlight{Target: cfg.TargetInflight}, inflight},
+				{LeastLoaded{Target: cfg.TargetInflight}, inflight},
 				{KVHeadroom{Ceiling: cfg.KVCeiling, TargetInFlight: cfg.TargetInflight}, kv},
 				{Freshness{StaleAfter: cfg.StaleAfter}, 1},
 				{CleanRecord{}, 2},

@@ -93,8 +93,8 @@ func (c *Candidate) Requests() float64 {
 const firstRequestKVRatio = 0.01
 
 // KVUsedRatio returns the share of KV cache that is used: what the engine said
-// and, for each request decided since, the mean of those that ran. It may
-// exceed 1. It is false when that is unknown or stale.
+// and, for each request decided since, the mean of those that ran, up to 1:
+// beyond that they wait. It is false when that is unknown or stale.
 func (c *Candidate) KVUsedRatio() (float64, bool) {
 	if c.Stale {
 		return 0, false
@@ -111,5 +111,5 @@ func (c *Candidate) KVUsedRatio() (float64, bool) {
 	if running := c.Load.Running.Or(0); running >= 1 {
 		each = max(used/running, each)
 	}
-	return used + since*each, true
+	return min(used+since*each, 1), true
 }

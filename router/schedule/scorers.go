@@ -14,10 +14,11 @@ func vote(load, weight, target float64) float64 {
 }
 
 // QueueDepth votes by the requests that the engine holds back, as it said and
-// as decided since. Unknown or stale, it votes half of LeastInFlight's vote.
+// as decided since. Unknown or stale, it votes half of what this router's own
+// requests alone would.
 type QueueDepth struct {
 	Target         float64 // requests waiting for a vote of 1/2; positive
-	TargetInFlight float64 // the same for requests in flight, where waiting is unknown
+	TargetInFlight float64 // own requests for a vote of 1/4 where waiting is unknown; positive
 }
 
 // Name returns "queue".
@@ -35,19 +36,21 @@ func (s QueueDepth) Score(_ *Request, cs []Candidate, out []float64) {
 	}
 }
 
-// LeastInFlight votes by the requests of this router that the endpoint has:
-// the one signal that is never late.
-type LeastInFlight struct {
-	Target float64 // requests in flight for a vote of 1/2; positive
+// LeastLoaded votes by the requests that the endpoint has: those of this router,
+// which are never late, and those of others as far as the engine said. Without
+// the others a router that has just started would take an engine that is
+// flooded by its peers for an idle one.
+type LeastLoaded struct {
+	Target float64 // requests for a vote of 1/2; positive
 }
 
 // Name returns "inflight".
-func (LeastInFlight) Name() string { return "inflight" }
+func (LeastLoaded) Name() string { return "inflight" }
 
 // Score votes by requests in flight.
-func (s LeastInFlight) Score(_ *Request, cs []Candidate, out []float64) {
+func (s LeastLoaded) Score(_ *Request, cs []Candidate, out []float64) {
 	for i := range cs {
-		out[i] = vote(float64(cs[i].InFlight), cs[i].Weight, s.Target)
+		out[i] = vote(cs[i].Requests(), cs[i].Weight, s.Target)
 	}
 }
 
@@ -55,7 +58,7 @@ func (s LeastInFlight) Score(_ *Request, cs []Candidate, out []float64) {
 // estimated for what was decided since. The vote is 1/(1+x⁴), x being the
 // share over the ceiling: half full hardly matters, since engines keep what
 // they once computed, and near the ceiling it matters a lot, since there they
-// preempt. Unknown or stale, it votes half of LeastInFlight's vote.
+// preempt. Unknown or stale, it votes as QueueDepth does.
 type KVHeadroom struct {
 	Ceiling        float64 // share for a vote of 1/2; in (0,1]
 	TargetInFlight float64 // as in QueueDepth

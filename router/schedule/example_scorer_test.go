@@ -1,0 +1,66 @@
+package schedule_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/schedule"
+)
+
+// nearby votes for endpoints of one pool.
+type nearby struct{ pool string }
+
+func (nearby) Name() string { return "nearby" }
+
+func (n nearby) Score(_ *schedule.Request, cs []schedule.Candidate, out []float64) {
+	for i := range cs {
+		out[i] = 0.2
+		if cs[i].Endpoint.Spec().Pool == n.pool {
+			out[i] = 1
+		}
+	}
+}
+
+// A scorer of one's own, in a profile that begins as a built-in one.
+func ExampleScorer() {
+	cfg := schedule.DefaultConfig()
+	local := schedule.Profiles(cfg)[0]
+	local.Name = "local"
+	local.Scorers = append(local.Scorers, schedule.Weighted{Scorer: nearby{"rack-7"}, Weight: 3})
+	s, err := schedule.New(cfg, schedule.Deps{Profiles: []schedule.Profile{local}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	set, err := endpoint.NewSet(endpoint.DefaultConfig(), endpoint.Deps{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	models := []endpoint.Model{{Name: "m"}}
+	err = set.Replace([]endpoint.Spec{
+		{ID: "far", URL: "http://10.0.0.5:8000", Pool: "rack-2", Models: models},
+		{ID: "near", URL: "http://10.0.0.6:8000", Pool: "rack-7", Models: models},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var rec schedule.Decision
+	e, held, err := s.Decide("local", &schedule.Request{Model: "m", Now: time.Now()}, set.Snapshot().ForModel("m"), nil, &rec)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer held.Release()
+	last := len(rec.Scorers()) - 1
+	fmt.Println("picked", e.ID())
+	for i, c := range rec.Candidates {
+		fmt.Printf("%s votes %.1f on %s\n", rec.Scorers()[last].Scorer.Name(), rec.Vote(last, i), c.Endpoint.ID())
+	}
+	// Output:
+	// picked near
+	// nearby votes 0.2 on far
+	// nearby votes 1.0 on near
+}
