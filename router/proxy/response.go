@@ -53,6 +53,10 @@ func (r *Response) Get(name string) string {
 // Sent is when the request's last byte was written.
 func (r *Response) Sent() time.Time { return r.sent }
 
+// SharesBody reports whether the request's body may still be read while the
+// answer comes, so that its memory must not be used again.
+func (r *Response) SharesBody() bool { return r.http != nil }
+
 // CopyHeader adds to dst the answer's headers that a client gets: not framing,
 // not what concerns one connection, not what the engine's web server says of
 // itself. dst's own values stay.

@@ -1,0 +1,59 @@
+package router
+
+import (
+	"net/http"
+
+	"github.com/llmgw/llmgw/router/anthropic"
+	"github.com/llmgw/llmgw/router/openai"
+)
+
+// refuse answers the client with an error of ours, in the shape of the API it
+// called. It is the only place that does.
+func (c *call) refuse(e *openai.Error) {
+	o := &c.out
+	if o.Result == ResultUnset {
+		o.Result = ResultRefused
+	}
+	o.Status, o.Code = e.Status, e.Code
+	c.rt.metrics.refusals.WithLabelValues(e.Code).Inc()
+	if c.ctx().Err() != nil && e.Code == openai.CodeBodyTruncated {
+		o.Result = ResultCanceled
+	}
+	if c.route.shape == shapeAnthropic {
+		anthropic.WriteError(c.w, anthropicError(e), c.id)
+		return
+	}
+	openai.WriteError(c.w, e, c.id)
+}
+
+// anthropicError is e in the other API's terms.
+func anthropicError(e *openai.Error) *anthropic.Error {
+	return &anthropic.Error{
+		Status: e.Status, Message: e.Message, RetryAfter: e.RetryAfter, NoRetry: e.NoRetry, Allow: e.Allow,
+	}
+}
+
+// errorEvent is e as the event that ends a stream of the call's dialect.
+func (c *call) errorEvent(e *openai.Error) []byte {
+	switch c.route.dialect {
+	case openai.DialectMessages:
+		return anthropic.ErrorEvent(anthropicError(e), c.id)
+	case openai.DialectResponses:
+		return openai.ResponsesErrorEvent(e, c.tap.stream.Events())
+	}
+	return openai.ChatErrorEvent(e)
+}
+
+// idHeaders names the request to the client, under both APIs' names.
+func (c *call) idHeaders(h http.Header) {
+	ids := []string{c.id}
+	h["X-Request-Id"] = ids
+	h["Request-Id"] = ids
+}
+
+func notJSONType() *openai.Error {
+	return &openai.Error{
+		Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidRequest,
+		Message: "This path takes a JSON body, not a multipart form. Send application/json.",
+	}
+}

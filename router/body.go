@@ -1,0 +1,150 @@
+package router
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/llmgw/llmgw/router/openai"
+)
+
+// body is a request's body, held while it may have to be sent.
+type body struct {
+	mem  *bodyMemory
+	buf  *[]byte // nil: nothing is held
+	held int64   // counted in mem
+}
+
+// release gives the memory back. It may be called twice.
+func (b *body) release() {
+	if b.buf != nil {
+		b.mem.recycle(b.buf)
+		b.buf = nil
+	}
+	b.forget()
+}
+
+// forget gives the memory back to be counted, but not to be reused: somebody may
+// still be reading it.
+func (b *body) forget() {
+	if b.held != 0 {
+		b.mem.give(b.held)
+		b.held = 0
+	}
+	b.buf = nil
+}
+
+// grow makes room for n bytes in all.
+func (b *body) grow(n int) bool {
+	if b.buf != nil && cap(*b.buf) >= n {
+		return true
+	}
+	next := b.mem.buffer(n)
+	more := int64(cap(*next)) - b.held
+	if !b.mem.take(more) {
+		b.mem.recycle(next)
+		return false
+	}
+	b.held += more
+	if b.buf != nil {
+		*next = append(*next, *b.buf...)
+		b.mem.recycle(b.buf)
+	}
+	b.buf = next
+	return true
+}
+
+// read reads the whole body of req, decoded. What it holds is released by the
+// caller, also after an error.
+func (b *body) read(w http.ResponseWriter, req *http.Request, cfg *Config) *openai.Error {
+	encoding := req.Header.Get("Content-Encoding")
+	if n := len(req.Header["Content-Encoding"]); n > 1 {
+		return openai.UnsupportedEncoding(strings.Join(req.Header["Content-Encoding"], ", "), acceptedEncodings)
+	}
+	if req.ContentLength > cfg.MaxBodyBytes {
+		return openai.BodyTooLarge(cfg.MaxBodyBytes)
+	}
+	if req.ContentLength == 0 {
+		b.buf = b.mem.buffer(0)
+		return nil
+	}
+	rc := http.NewResponseController(w)
+	if rc.SetReadDeadline(time.Now().Add(cfg.BodyTimeout)) == nil {
+		// The wait for the client to leave, which lasts as long as the request,
+		// must not run into the body's deadline.
+		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	}
+	var src io.Reader = req.Body
+	size := req.ContentLength
+	if encoding != "" && !strings.EqualFold(encoding, "identity") {
+		dec, err := newDecoder(encoding, req.Body, cfg.MaxBodyBytes)
+		if err != nil {
+			return err
+		}
+		defer dec.close()
+		src, size = dec, -1
+	}
+	if size >= 0 {
+		return b.readExactly(src, int(size))
+	}
+	return b.readAll(src, cfg.MaxBodyBytes, encoding)
+}
+
+func (b *body) readExactly(src io.Reader, n int) *openai.Error {
+	if !b.grow(n) {
+		return openai.Overloaded(bodyRetryAfter)
+	}
+	buf := (*b.buf)[:n]
+	*b.buf = buf
+	if _, err := io.ReadFull(src, buf); err != nil {
+		return bodyError(err, "", 0)
+	}
+	return nil
+}
+
+// readAll reads a body whose length nobody has told.
+func (b *body) readAll(src io.Reader, limit int64, encoding string) *openai.Error {
+	for n := smallestBody; ; {
+		if !b.grow(n) {
+			return openai.Overloaded(bodyRetryAfter)
+		}
+		buf := *b.buf
+		room := buf[len(buf):cap(buf)]
+		if int64(cap(buf)) > limit {
+			room = buf[len(buf) : limit+1] // one byte more tells too long from just fitting
+		}
+		got, err := src.Read(room)
+		*b.buf = buf[:len(buf)+got]
+		if int64(len(*b.buf)) > limit {
+			return openai.BodyTooLarge(limit)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return bodyError(err, encoding, limit)
+		}
+		if len(*b.buf) == cap(*b.buf) {
+			n = 2 * cap(*b.buf)
+		}
+	}
+}
+
+// bodyRetryAfter is when a client may come again that found the memory for
+// bodies full: by then some have been sent.
+const bodyRetryAfter = time.Second
+
+func bodyError(err error, encoding string, limit int64) *openai.Error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return openai.BodyTimeout()
+	case errors.Is(err, errTooLong):
+		return openai.BodyTooLarge(limit)
+	case errors.Is(err, errCorrupt):
+		return openai.CorruptEncoding(encoding)
+	}
+	return openai.BodyTruncated()
+}

@@ -1,0 +1,94 @@
+package router
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/openai"
+	"github.com/llmgw/llmgw/router/proxy"
+	"github.com/llmgw/llmgw/router/schedule"
+)
+
+// call is one request on its way through the router. Calls are pooled, so that
+// a request costs few allocations.
+type call struct {
+	rt    *Router
+	w     http.ResponseWriter
+	req   *http.Request
+	route route
+
+	id       string
+	identity Identity
+	body     body
+	peek     openai.Peek
+	out      Outcome
+
+	decision schedule.Decision
+	sched    schedule.Request
+	tried    []*endpoint.Endpoint
+	send     proxy.Request
+	parts    [][]byte
+	tap      tap
+	metrics  *modelMetrics
+	last     *engineAnswer // of the engine that refused last
+	kind     proxy.Kind    // of the failure that came last
+	shared   bool          // the answer's transport may still be reading the body
+}
+
+// begin makes a pooled call ready.
+func (c *call) begin(rt *Router, w http.ResponseWriter, r *http.Request, start time.Time) {
+	c.rt, c.w, c.req = rt, w, r
+	c.route = lookup(r)
+	c.id = requestID(r.Header)
+	c.identity = Identity{}
+	c.body = body{mem: &rt.memory}
+	c.tried = c.tried[:0]
+	c.last, c.kind, c.metrics = nil, 0, nil
+	c.out = Outcome{ID: c.id, Identity: &c.identity, Path: c.route.label, Start: start}
+}
+
+// end drops what a pooled call must not keep alive.
+func (c *call) end() {
+	clear(c.tried)
+	clear(c.parts)
+	c.rt, c.w, c.req, c.metrics, c.last = nil, nil, nil, nil, nil
+	c.body, c.identity, c.out = body{}, Identity{}, Outcome{}
+	c.send, c.sched = proxy.Request{}, schedule.Request{}
+	c.tap.call = nil
+}
+
+func (c *call) ctx() context.Context { return c.req.Context() }
+
+// requestID is the client's own id if it is one that can stand in a log, else a
+// new one.
+func requestID(h http.Header) string {
+	for _, name := range [...]string{"X-Request-Id", "Request-Id"} {
+		if v := h[name]; len(v) == 1 && plainID(v[0]) {
+			return v[0]
+		}
+	}
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	var s [4 + 32]byte
+	copy(s[:], "req_")
+	hex.Encode(s[4:], b[:])
+	return string(s[:])
+}
+
+func plainID(s string) bool {
+	if len(s) < 1 || len(s) > 128 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,113 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"net/textproto"
+	"time"
+)
+
+// Config is the router's tunable data. Start from [DefaultConfig].
+type Config struct {
+	// Retries is how many further endpoints a request may be sent to after one
+	// failed, as long as nothing has reached the client; it holds for the model
+	// and for each of its fallbacks. Default 2; 0 tries one endpoint only;
+	// negative is an error.
+	Retries int `yaml:"retries"`
+	// RetryBudgetRatio bounds retries over the whole router: the share of the
+	// requests of the last 10 seconds that may be sent a further time, so that a
+	// sick fleet is not hit harder than a healthy one. Default 0.2; in [0,1].
+	RetryBudgetRatio float64 `yaml:"retry_budget_ratio"`
+	// RetryBudgetMin is how many retries in 10 seconds are allowed however few
+	// the requests. Default 20; negative is an error.
+	RetryBudgetMin int `yaml:"retry_budget_min"`
+	// DefaultProfile is the routing profile of models that name none. Default
+	// "chat"; it must be one that the scheduler has.
+	DefaultProfile string `yaml:"default_profile"`
+	// SessionHeader is the header whose value keeps a session at its endpoint;
+	// without it the body's "user" does. Default "x-session-id"; empty uses the
+	// body only.
+	SessionHeader string `yaml:"session_header"`
+	// InjectUsage asks engines for usage on streams whose client did not, and
+	// cuts it out of the answer again. Default true.
+	InjectUsage bool `yaml:"inject_usage"`
+	// MaxBodyBytes is the longest request body, decoded. Default 33554432
+	// (32 MiB); must be positive.
+	MaxBodyBytes int64 `yaml:"max_body_bytes"`
+	// BodyMemoryBytes bounds the sum of the request bodies held at a time; beyond
+	// it requests get 503 before they are read. Default 0, which means a quarter
+	// of the process's memory limit if one is set, else 1 GiB; negative is an
+	// error.
+	BodyMemoryBytes int64 `yaml:"body_memory"`
+	// BodyTimeout is how long a client may take to send a request's body.
+	// Default 60s; must be positive.
+	BodyTimeout time.Duration `yaml:"body_timeout"`
+	// Total bounds a request from its arrival to its last byte. It is
+	// timeouts.total of the relay, set from there.
+	Total time.Duration `yaml:"-"`
+}
+
+// DefaultConfig returns the defaults that the fields' comments state.
+func DefaultConfig() Config {
+	return Config{
+		Retries:          2,
+		RetryBudgetRatio: 0.2,
+		RetryBudgetMin:   20,
+		DefaultProfile:   "chat",
+		SessionHeader:    "x-session-id",
+		InjectUsage:      true,
+		MaxBodyBytes:     32 << 20,
+		BodyTimeout:      time.Minute,
+		Total:            30 * time.Minute,
+	}
+}
+
+// Validate reports every value that makes no sense, joined. Each error begins
+// with the key's path.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Retries < 0 {
+		bad("retries: %d is negative; want 0 (one endpoint only) or more", c.Retries)
+	}
+	if !(c.RetryBudgetRatio >= 0 && c.RetryBudgetRatio <= 1) {
+		bad("retry_budget_ratio: %v is not in [0,1]; want a share such as 0.2", c.RetryBudgetRatio)
+	}
+	if c.RetryBudgetMin < 0 {
+		bad("retry_budget_min: %d is negative; want 0 or more", c.RetryBudgetMin)
+	}
+	if c.DefaultProfile == "" {
+		bad("default_profile: %q is empty; want a routing profile such as chat", c.DefaultProfile)
+	}
+	if c.SessionHeader != "" && !validHeaderName(c.SessionHeader) {
+		bad("session_header: %q is no header name; want one such as x-session-id", c.SessionHeader)
+	}
+	if c.MaxBodyBytes <= 0 {
+		bad("max_body_bytes: %d is not positive; want a number of bytes such as 33554432", c.MaxBodyBytes)
+	}
+	if c.BodyMemoryBytes < 0 {
+		bad("body_memory: %d is negative; want 0 (a quarter of the memory limit) or a number of bytes", c.BodyMemoryBytes)
+	} else if c.BodyMemoryBytes > 0 && c.BodyMemoryBytes < c.MaxBodyBytes {
+		bad("body_memory: %d is less than max_body_bytes (%d), so the longest body could never be read; want at least that",
+			c.BodyMemoryBytes, c.MaxBodyBytes)
+	}
+	if c.BodyTimeout <= 0 {
+		bad("body_timeout: %v is not positive; want a duration such as 60s", c.BodyTimeout)
+	}
+	if c.Total <= 0 {
+		bad("timeouts.total: %v is not positive; want a duration such as 30m", c.Total)
+	}
+	return errors.Join(errs...)
+}
+
+func validHeaderName(s string) bool {
+	if len(s) > 128 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return textproto.CanonicalMIMEHeaderKey(s) != ""
+}

@@ -1,0 +1,261 @@
+package router
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/openai"
+	"github.com/llmgw/llmgw/router/proxy"
+	"github.com/llmgw/llmgw/router/schedule"
+)
+
+// dispatch sends the request to endpoints of m, then of its fallbacks, until one
+// answers. All of it works on one snapshot of the endpoints.
+func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
+	pool := c.rt.deps.Endpoints.Snapshot()
+	c.request()
+	done, spent := c.try(m, pool.ForModel(m.Name), data)
+	for i := 0; !done && !spent && i < len(m.Fallbacks); i++ {
+		f, ok := catalog.Resolve(m.Fallbacks[i])
+		if !ok || !c.identity.allows(f.Name) {
+			continue
+		}
+		c.tried = c.tried[:0]
+		done, spent = c.try(f, pool.ForModel(f.Name), data)
+	}
+	switch {
+	case done:
+		return nil
+	case c.last != nil:
+		c.passOn(c.last)
+		return nil
+	case c.kind != 0:
+		c.out.Result = ResultFailed
+		return exchangeError(c.kind)
+	}
+	c.out.Result = ResultNoEndpoint
+	return openai.NoEndpoint(c.peek.Model, noEndpointRetry)
+}
+
+// noEndpointRetry is when a client may come again that found no endpoint: a
+// breaker's cooldown may be over by then.
+const noEndpointRetry = 2 * time.Second
+
+// request fills in what all attempts have in common.
+func (c *call) request() {
+	r := c.req
+	p := r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		p += "?" + r.URL.RawQuery
+	}
+	c.send = proxy.Request{
+		Method: r.Method, Path: p, Header: r.Header, ID: c.id,
+		Deadline: c.out.Start.Add(c.rt.cfg.Total),
+	}
+	c.sched = schedule.Request{
+		Session: c.out.Session, PromptBytes: c.out.PromptBytes,
+		MaxTokens: int(min(c.peek.MaxTokens, 1<<30)), Stream: c.peek.Stream,
+	}
+}
+
+// try sends the request to endpoints of one model. done: the client has its
+// answer or is gone. spent: no further try is allowed, of whatever model.
+func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent bool) {
+	rt := c.rt
+	profile := m.Profile
+	if profile == "" {
+		profile = rt.cfg.DefaultProfile
+	}
+	for n := 0; n <= rt.cfg.Retries; n++ {
+		now := time.Now()
+		if c.out.Attempts > 0 {
+			if !now.Before(c.send.Deadline) {
+				return false, true
+			}
+			// A fallback's first attempt is a further try of the request, too.
+			if c.anyLeft(pool) && !rt.budget.retry(now) {
+				rt.metrics.exhausted.Inc()
+				return false, true
+			}
+		}
+		c.sched.Model, c.sched.Tried, c.sched.Now = m.Name, c.tried, now
+		e, place, err := rt.deps.Scheduler.Decide(profile, &c.sched, pool, nil, &c.decision)
+		c.out.Decision = &c.decision
+		if err != nil {
+			if !errors.Is(err, schedule.ErrNoEndpoint) {
+				rt.log.Error("no decision", "request", c.id, "model", m.Name, "profile", profile, "err", err)
+			}
+			return false, false
+		}
+		if c.out.Attempts > 0 {
+			c.metrics.retries.Inc()
+		}
+		c.out.Attempts++
+		c.out.Endpoint = e.ID()
+		e.Touch(now)
+		if !c.attemptAt(e, place, m, data) {
+			c.out.Served = m.Name
+			return true, false
+		}
+		c.tried = append(c.tried, e)
+	}
+	return false, false
+}
+
+// anyLeft reports whether the pool has an endpoint that was not tried.
+func (c *call) anyLeft(pool []*endpoint.Endpoint) bool { return len(pool) > len(c.tried) }
+
+// attemptAt is attempt with the place in flight that the decision reserved.
+func (c *call) attemptAt(e *endpoint.Endpoint, place endpoint.Reservation, m Model, data []byte) (again bool) {
+	defer place.Release()
+	return c.attempt(e, m, data)
+}
+
+// attempt sends the request to one endpoint and relays its answer. again means
+// that it failed before the client got anything and another may do better.
+func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) {
+	rt, o := c.rt, &c.out
+	target, ok := e.Attachment().(*proxy.Target)
+	if !ok {
+		rt.log.Error("endpoint without a connection pool", "endpoint", e.ID())
+		c.kind = proxy.KindDial
+		return true
+	}
+	edit := openai.Edit{InjectUsage: rt.cfg.InjectUsage && c.route.usage}
+	if name := e.UpstreamModel(m.Name); name != c.peek.Model {
+		edit.Model = name
+	}
+	c.parts, c.send.Length = c.peek.Edit(data, edit, c.parts[:0])
+	c.send.Body = c.parts
+	resp, err := rt.deps.Proxy.Send(c.ctx(), target, &c.send)
+	now := time.Now()
+	if err != nil {
+		return c.failed(e, err, now)
+	}
+	v := judgeStatus(resp.Status, resp.Get("Retry-After"), e.Spec().Secret != "", now)
+	v.tell(e, now)
+	if resp.Status >= 300 {
+		return c.engineError(e, resp, v)
+	}
+
+	events := isEventStream(resp.Get("Content-Type"))
+	strip, _ := c.peek.Injects(edit)
+	c.tap.reset(c, events, openai.StreamOptions{Dialect: c.route.dialect, StripUsage: strip})
+	h := c.w.Header()
+	c.idHeaders(h)
+	if events {
+		h["Cache-Control"] = noCache
+		h["X-Accel-Buffering"] = noBuffering
+	}
+	status := resp.Status
+	c.shared = resp.SharesBody()
+	done, err := resp.Relay(c.w, &c.tap, proxy.Options{KeepLength: !events})
+	o.FirstContent, o.BytesOut = done.FirstContent, done.Bytes
+	if done.Started {
+		o.Status = status
+		o.Usage, o.HasUsage = c.tap.usage()
+	}
+	if err == nil {
+		o.Result = ResultOK
+		return false
+	}
+	if !done.Started {
+		delete(h, "Cache-Control")
+		delete(h, "X-Accel-Buffering")
+		return c.failed(e, err, time.Now())
+	}
+	c.cut(e, err)
+	return false
+}
+
+var (
+	noCache     = []string{"no-cache"} //nolint:gochecknoglobals // constant header values
+	noBuffering = []string{"no"}       //nolint:gochecknoglobals // for nginx in front
+)
+
+// answering is called when the first bytes go to the client: the request's body
+// is needed no more.
+func (c *call) answering() {
+	if c.shared {
+		c.body.forget()
+		return
+	}
+	c.body.release()
+}
+
+// failed notes an exchange that ended before the client got anything.
+func (c *call) failed(e *endpoint.Endpoint, err error, now time.Time) (again bool) {
+	pe, ok := errors.AsType[*proxy.Error](err)
+	if !ok {
+		pe = &proxy.Error{Kind: proxy.KindProtocol, Err: err}
+	}
+	if pe.Kind == proxy.KindCanceled || pe.Kind == proxy.KindClient {
+		c.out.Result = ResultCanceled
+		return false
+	}
+	v := judgeError(pe.Kind)
+	v.tell(e, now)
+	c.kind = pe.Kind
+	c.rt.log.Warn("attempt failed", "request", c.id, "endpoint", e.ID(), "kind", pe.Kind.String(), "err", pe.Err)
+	return true
+}
+
+// cut ends an answer that broke off after its first byte.
+func (c *call) cut(e *endpoint.Endpoint, err error) {
+	o := &c.out
+	pe, ok := errors.AsType[*proxy.Error](err)
+	if ok && (pe.Kind == proxy.KindCanceled || pe.Kind == proxy.KindClient) {
+		o.Result = ResultCanceled
+		return
+	}
+	kind := proxy.KindCut
+	if ok {
+		kind = pe.Kind
+	}
+	o.Result = ResultCut
+	judgeError(kind).tell(e, time.Now())
+	c.rt.log.Warn("answer cut", "request", c.id, "endpoint", e.ID(), "kind", kind.String(), "bytes", o.BytesOut, "err", err)
+	if !c.tap.events || c.tap.stream.Failed() {
+		return
+	}
+	ev := exchangeError(kind)
+	o.Code = ev.Code
+	if c.tap.stream.MidEvent() {
+		_, _ = c.w.Write([]byte(openai.EventSeparator))
+	}
+	_, _ = c.w.Write(c.errorEvent(ev))
+	_ = http.NewResponseController(c.w).Flush()
+}
+
+// exchangeError is what a client is told of a failed exchange.
+func exchangeError(k proxy.Kind) *openai.Error {
+	switch k {
+	case proxy.KindHeaderTimeout:
+		return openai.UpstreamTimeout("an answer")
+	case proxy.KindFirstTokenTimeout:
+		return openai.UpstreamTimeout("its first token")
+	case proxy.KindIdleTimeout:
+		return openai.UpstreamTimeout("its next token")
+	case proxy.KindTotalTimeout:
+		return openai.UpstreamTimeout("the whole answer")
+	}
+	return openai.UpstreamFailed()
+}
+
+func isEventStream(contentType string) bool { return mediaType(contentType, "text/event-stream") }
+
+func isMultipart(contentType string) bool {
+	return len(contentType) >= 10 && strings.EqualFold(contentType[:10], "multipart/")
+}
+
+// mediaType reports whether a Content-Type is of the given media type.
+func mediaType(contentType, want string) bool {
+	if len(contentType) < len(want) || !strings.EqualFold(contentType[:len(want)], want) {
+		return false
+	}
+	rest := strings.TrimLeft(contentType[len(want):], " \t")
+	return rest == "" || rest[0] == ';'
+}

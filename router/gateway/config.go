@@ -1,0 +1,208 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/placement/catalog"
+	"github.com/llmgw/llmgw/router"
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/proxy"
+	"github.com/llmgw/llmgw/router/schedule"
+	"github.com/llmgw/llmgw/router/scrape"
+)
+
+// Config is the data plane's part of server.yaml. Start from [DefaultConfig].
+type Config struct {
+	// Router is how requests are read, sent, retried and relayed, and how
+	// engines are watched.
+	Router Router `yaml:"router"`
+	// Scoring is what endpoints' loads are measured against.
+	Scoring schedule.Config `yaml:"scoring"`
+	// Models are the names that clients may use. Default none: every model
+	// that an endpoint serves can be asked for by that name.
+	Models []catalog.Model `yaml:"models"`
+	// Endpoints are the engines. Default none: every request is answered 503
+	// until a reload brings some.
+	Endpoints []Endpoint `yaml:"endpoints"`
+}
+
+// Router joins the parts of the section `router`.
+type Router struct {
+	Core    router.Config   `yaml:",inline"`
+	Relay   proxy.Config    `yaml:",inline"`
+	Breaker endpoint.Config `yaml:",inline"`
+	Scrape  scrape.Config   `yaml:",inline"`
+	// StaleAfter is the age from which what an engine said about its load is
+	// no longer believed: the endpoint is then judged by this router's own
+	// requests and scored down, but never dropped for it. Default 10s; must
+	// be longer than scrape_interval.
+	StaleAfter time.Duration `yaml:"stale_after"`
+}
+
+// Endpoint is one engine of the list.
+type Endpoint struct {
+	endpoint.Spec `yaml:",inline"`
+	// KeyEnv names the environment variable that holds the engine's API key.
+	// Default "", no key.
+	KeyEnv string `yaml:"key_env"`
+	// KeyFile names the file that holds it, and nothing else but white space
+	// around it. Default "", no key.
+	KeyFile string `yaml:"key_file"`
+}
+
+// DefaultConfig returns the defaults that the fields' comments state.
+func DefaultConfig() Config {
+	return Config{
+		Router: Router{
+			Core: router.DefaultConfig(), Relay: proxy.DefaultConfig(), Breaker: endpoint.DefaultConfig(),
+			Scrape: scrape.DefaultConfig(), StaleAfter: 10 * time.Second,
+		},
+		Scoring: schedule.DefaultConfig(),
+	}
+}
+
+// Validate reports every value that makes no sense, joined. Each error begins
+// with the key's path. It reads no file and no environment.
+func (c Config) Validate() error {
+	var errs []error
+	errs = append(errs, under("router.", c.Router.core().Validate(), c.Router.Relay.Validate(),
+		c.Router.Breaker.Validate(), c.Router.Scrape.Validate())...)
+	if c.Router.StaleAfter <= c.Router.Scrape.Interval {
+		errs = append(errs, fmt.Errorf("router.stale_after: %v is no longer than scrape_interval (%v), so every load would be too old; want several times that, such as 10s",
+			c.Router.StaleAfter, c.Router.Scrape.Interval))
+	}
+	scoring := c.Scoring
+	scoring.StaleAfter = max(c.Router.StaleAfter, 1)
+	errs = append(errs, under("scoring.", scoring.Validate())...)
+	errs = append(errs, under("", catalog.Validate(c.Models))...)
+	specs := make([]endpoint.Spec, len(c.Endpoints))
+	for i, e := range c.Endpoints {
+		specs[i] = e.Spec
+		if e.KeyEnv != "" && e.KeyFile != "" {
+			errs = append(errs, fmt.Errorf("endpoints[%d].key_file: %q stands beside key_env %q; want one of them", i, e.KeyFile, e.KeyEnv))
+		}
+	}
+	errs = append(errs, under("", endpoint.ValidateSpecs(specs))...)
+	errs = append(errs, c.profiles()...)
+	return errors.Join(errs...)
+}
+
+// core is the router's own part with what it shares with the relay.
+func (r Router) core() router.Config {
+	core := r.Core
+	core.Total = r.Relay.Timeouts.Total
+	if core.Total <= 0 {
+		core.Total = 1 // the relay's validation speaks of it
+	}
+	return core
+}
+
+// profiles checks the names of routing profiles against the built-in ones.
+func (c Config) profiles() []error {
+	known := map[string]bool{}
+	for _, n := range schedule.ProfileNames() {
+		known[n] = true
+	}
+	var errs []error
+	check := func(path, name string) {
+		if name != "" && !known[name] {
+			errs = append(errs, fmt.Errorf("%s: %q is no routing profile; want one of %s", path, name, strings.Join(schedule.ProfileNames(), ", ")))
+		}
+	}
+	check("router.default_profile", c.Router.Core.DefaultProfile)
+	for i, m := range c.Models {
+		check(fmt.Sprintf("models[%d].routing_profile", i), m.RoutingProfile)
+	}
+	return errs
+}
+
+// Warnings are things that are allowed and probably not meant, each beginning
+// with the key's path.
+func (c Config) Warnings() []string {
+	var out []string
+	served := map[string]bool{}
+	for _, e := range c.Endpoints {
+		for _, m := range e.Models {
+			served[m.Name] = true
+		}
+	}
+	for i, m := range c.Models {
+		if !served[m.Name] && !slices.ContainsFunc(m.Aliases, func(a string) bool { return served[a] }) {
+			out = append(out, fmt.Sprintf("models[%d].name: no endpoint serves %q; requests for it get its fallbacks, or 503", i, m.Name))
+		}
+	}
+	return out
+}
+
+// under splits joined errors and puts the section's path before each.
+func under(path string, all ...error) []error {
+	var out []error
+	for _, err := range all {
+		if err == nil {
+			continue
+		}
+		if j, ok := err.(interface{ Unwrap() []error }); ok {
+			out = append(out, under(path, j.Unwrap()...)...)
+			continue
+		}
+		out = append(out, fmt.Errorf("%s%w", path, err))
+	}
+	return out
+}
+
+// specs resolves the endpoints' keys. Errors begin with the key's path.
+func (c Config) specs() ([]endpoint.Spec, error) {
+	out := make([]endpoint.Spec, len(c.Endpoints))
+	var errs []error
+	for i, e := range c.Endpoints {
+		out[i] = e.Spec
+		if out[i].Engine == engines.Auto {
+			out[i].Engine = ""
+		}
+		key, err := e.key()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("endpoints[%d].%w", i, err))
+			continue
+		}
+		if key != "" {
+			out[i].Secret = endpoint.Secret(key)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func (e Endpoint) key() (string, error) {
+	var key, path string
+	switch {
+	case e.KeyEnv != "":
+		path = "key_env"
+		v, ok := os.LookupEnv(e.KeyEnv)
+		if !ok {
+			return "", fmt.Errorf("key_env: the environment variable %q is not set; set it or leave the key out", e.KeyEnv)
+		}
+		key = v
+	case e.KeyFile != "":
+		path = "key_file"
+		b, err := os.ReadFile(e.KeyFile)
+		if err != nil {
+			return "", fmt.Errorf("key_file: %w", err)
+		}
+		key = string(b)
+	default:
+		return "", nil
+	}
+	key = strings.TrimSpace(key)
+	if key == "" {
+		return "", fmt.Errorf("%s: the key is empty; put the engine's API key there or leave the setting out", path)
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s: the key holds characters that no HTTP header can carry; want printable ASCII without spaces", path)
+	}
+	return key, nil
+}

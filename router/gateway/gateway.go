@@ -1,0 +1,211 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/llamacpp"
+	"github.com/llmgw/llmgw/engines/lmdeploy"
+	"github.com/llmgw/llmgw/engines/sglang"
+	"github.com/llmgw/llmgw/engines/tgi"
+	"github.com/llmgw/llmgw/engines/trtllm"
+	"github.com/llmgw/llmgw/engines/vllm"
+	"github.com/llmgw/llmgw/router"
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/proxy"
+	"github.com/llmgw/llmgw/router/schedule"
+	"github.com/llmgw/llmgw/router/scrape"
+)
+
+// ErrNoEndpoint: no endpoint would take a request now.
+var ErrNoEndpoint = errors.New("gateway: no endpoint takes requests")
+
+// Deps are the gateway's collaborators. The hooks are those of package router;
+// nil ones let everything pass.
+type Deps struct {
+	Caller   router.Caller
+	Charger  router.Charger
+	Admitter router.Admitter
+	Recorder router.Recorder
+
+	// Profiles are routing profiles added to the built-in ones; one of the same
+	// name replaces it.
+	Profiles []schedule.Profile
+	// Contracts are what is known of engines' metrics, in the order in which an
+	// unknown engine is recognised. Nil means [Contracts].
+	Contracts []engines.MetricContract
+
+	Logger     *slog.Logger          // nil discards
+	Registerer prometheus.Registerer // nil leaves metrics unregistered
+}
+
+// Contracts returns the metric contracts of the engines that export any.
+func Contracts() []engines.MetricContract {
+	return []engines.MetricContract{
+		vllm.Metrics(), sglang.Metrics(), llamacpp.Metrics(), trtllm.Metrics(), tgi.Metrics(), lmdeploy.Metrics(),
+	}
+}
+
+// Gateway is the data plane. It is an http.Handler; its methods may be called
+// concurrently.
+type Gateway struct {
+	log       *slog.Logger
+	models    models
+	endpoints *endpoint.Set
+	proxy     *proxy.Proxy
+	scraper   *scrape.Scraper
+	router    *router.Router
+	trust     *trust
+
+	mu sync.Mutex // one Reload at a time
+}
+
+// New validates cfg, reads the keys and authorities that it names, and returns a
+// Gateway. It starts nothing and dials nothing; call Run.
+func New(cfg Config, deps Deps) (*Gateway, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g := &Gateway{log: deps.Logger, trust: newTrust()}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if g.proxy, err = proxy.New(cfg.Router.Relay, proxy.Deps{Registerer: deps.Registerer}); err != nil {
+		return nil, err
+	}
+	g.endpoints, err = endpoint.NewSet(cfg.Router.Breaker, endpoint.Deps{
+		Attach: g.attach, Logger: g.log, Registerer: deps.Registerer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	scoring := cfg.Scoring
+	scoring.StaleAfter = cfg.Router.StaleAfter
+	scheduler, err := schedule.New(scoring, schedule.Deps{Profiles: deps.Profiles, Registerer: deps.Registerer})
+	if err != nil {
+		return nil, err
+	}
+	contracts := deps.Contracts
+	if contracts == nil {
+		contracts = Contracts()
+	}
+	g.scraper, err = scrape.New(cfg.Router.Scrape, scrape.Deps{
+		Set: g.endpoints, Contracts: contracts, Client: g.scrapeClient, Logger: g.log, Registerer: deps.Registerer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.router, err = router.New(cfg.Router.core(), router.Deps{
+		Proxy: g.proxy, Endpoints: g.endpoints, Scheduler: scheduler, Models: &g.models,
+		Caller: deps.Caller, Charger: deps.Charger, Admitter: deps.Admitter, Recorder: deps.Recorder,
+		Logger: g.log, Registerer: deps.Registerer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, g.Reload(cfg)
+}
+
+// Reload replaces the models and the endpoints by those of cfg; requests under
+// way end on what they began with. An endpoint that stays as it was keeps its
+// connections, counters and breaker. On error nothing has changed. The other
+// parts of cfg are looked at by New only.
+func (g *Gateway) Reload(cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	specs, err := cfg.specs()
+	if err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if err := g.trust.load(specs); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	cat, err := newCatalog(cfg.Models, specs)
+	if err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	next := newView(cat)
+	// A model must not be resolved before somebody can serve it, nor after.
+	if old := g.models.at.Load(); old == nil {
+		g.models.at.Store(next)
+	}
+	if err := g.endpoints.Replace(specs); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	g.models.at.Store(next)
+	for _, w := range cfg.Warnings() {
+		g.log.Warn("configuration", "warning", w)
+	}
+	return nil
+}
+
+// Run scrapes the engines and drops connections that nobody uses, until ctx is
+// done; then it returns nil. Requests are served without it, on what this router
+// knows by itself.
+func (g *Gateway) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	for i, run := range []func(context.Context) error{g.scraper.Run, g.proxy.Run} {
+		wg.Go(func() {
+			defer cancel()
+			errs[i] = run(ctx)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// ServeHTTP serves a client's request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.router.ServeHTTP(w, r) }
+
+// Ready says why a request that came now would have nowhere to go; nil means
+// that there is an endpoint that would take it.
+func (g *Gateway) Ready() error {
+	now := time.Now()
+	for _, e := range g.endpoints.Snapshot().All() {
+		if e.Admissible(now) {
+			return nil
+		}
+	}
+	return ErrNoEndpoint
+}
+
+// attach makes the connection pool of an endpoint's new instance.
+func (g *Gateway) attach(e *endpoint.Endpoint) any {
+	spec := e.Spec()
+	t, err := g.proxy.NewTarget(proxy.TargetConfig{
+		URL: spec.URL, Secret: spec.Secret.Reveal(), TLS: g.trust.config(spec.CAFile),
+	})
+	if err != nil {
+		// Specs are validated before they get here, so this is a fault of ours.
+		g.log.Error("endpoint cannot be reached", "endpoint", e.ID(), "err", err)
+		return nil
+	}
+	return t
+}
+
+// scrapeClient reaches an endpoint's metrics page under the same trust.
+func (g *Gateway) scrapeClient(e *endpoint.Endpoint) scrape.Doer {
+	tr := &http.Transport{
+		TLSClientConfig: g.trust.config(e.Spec().CAFile), MaxIdleConnsPerHost: 1, IdleConnTimeout: 4 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	return &http.Client{
+		Transport:     tr,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}

@@ -1,0 +1,183 @@
+package router
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/llmgw/llmgw/router/openai"
+	"github.com/llmgw/llmgw/router/schedule"
+)
+
+// The five hooks are where other parts of a gateway plug in. Each has one
+// method; a nil hook in [Deps] is one that lets everything pass and keeps
+// nothing. A hook refuses a request with an error that is, or wraps, an
+// *openai.Error, which the client gets in the shape of the API it called; any
+// other error is answered 503 and logged. Hooks may be called concurrently.
+
+// Caller says who sent a request.
+type Caller interface {
+	// Identify looks at the request's headers and must not touch its body, of
+	// which nothing has been read.
+	Identify(r *http.Request) (Identity, error)
+}
+
+// Identity is who sent a request, and what that one may do. The zero value is
+// an unnamed caller who may use every model.
+type Identity struct {
+	// Tenant is whose turn it is within a band, and who pays. Empty: nobody in
+	// particular.
+	Tenant string
+	// Band is the priority class. Empty: the admission's default.
+	Band string
+	// MayUse reports whether the canonical model may be used; nil allows all.
+	// A model that may not be used is answered as one that does not exist.
+	MayUse func(model string) bool
+}
+
+func (i *Identity) allows(model string) bool { return i.MayUse == nil || i.MayUse(model) }
+
+// Charger checks a request against its caller's limits and charges it, in one
+// step, on an estimate.
+type Charger interface {
+	// Charge is called once for each request that was understood and allowed.
+	// The Charge it returns is settled exactly once, whatever becomes of the
+	// request.
+	Charge(ctx context.Context, e Estimate) (Charge, error)
+}
+
+// Charge is what one request has been charged.
+type Charge interface {
+	// Settle replaces the estimate by what came of the request. Only the first
+	// call counts.
+	Settle(o *Outcome)
+}
+
+// Estimate is what is known of a request before it runs.
+type Estimate struct {
+	Identity     *Identity
+	Model        string // canonical
+	PromptBytes  int
+	MaxTokens    int64 // meaningful if HasMaxTokens
+	HasMaxTokens bool
+}
+
+// Admitter decides whether a request may run now.
+type Admitter interface {
+	// Admit returns once the request may run, or refuses it. It blocks no longer
+	// than ctx lasts. The Lease it returns is released exactly once.
+	Admit(ctx context.Context, a Admission) (Lease, error)
+}
+
+// Lease is a request's permission to run.
+type Lease interface {
+	// Release gives the permission back. Only the first call counts.
+	Release()
+}
+
+// Admission is what a request is admitted by.
+type Admission struct {
+	Identity    *Identity
+	Model       string // canonical
+	Session     string // the affinity key, or empty
+	PromptBytes int
+	MaxTokens   int64 // 0 if the request names none
+}
+
+// Recorder is told of every request once it has ended.
+type Recorder interface {
+	// Record must not block. The Outcome and all it points to are valid until
+	// it returns.
+	Record(o *Outcome)
+}
+
+// Models is the router's view of the catalog.
+type Models interface {
+	// Catalog returns the models as they are now. A request calls it once and
+	// finishes on what it got, which never changes. It must not block.
+	Catalog() Catalog
+}
+
+// Catalog is an immutable set of models. Its methods must not block.
+type Catalog interface {
+	// Resolve returns the model that name is the name or an alias of.
+	Resolve(name string) (Model, bool)
+	// List returns the models that a client may be shown, by name. The caller
+	// must not change it.
+	List() []Model
+}
+
+// Model is what a router needs to know of a model.
+type Model struct {
+	// Name is the canonical name: what endpoints are chosen by, metrics are
+	// labelled with and permissions speak of.
+	Name string
+	// Fallbacks are canonical names of models that stand in for this one, in
+	// order. Theirs are not followed.
+	Fallbacks []string
+	// Profile is the routing profile; empty is Config.DefaultProfile.
+	Profile string
+}
+
+// Result is how a request ended. Its String is a metric label.
+type Result uint8
+
+// The results.
+const (
+	ResultUnset Result = iota
+	// ResultOK: a whole answer of an engine with a status below 400.
+	ResultOK
+	// ResultEngineRefused: a whole answer of an engine with a status of 400 or
+	// above, passed on.
+	ResultEngineRefused
+	// ResultRefused: refused by the router or a hook before an engine was asked.
+	ResultRefused
+	// ResultNoEndpoint: there was no endpoint to send it to, 503.
+	ResultNoEndpoint
+	// ResultFailed: every endpoint tried failed before a byte of an answer, 502
+	// or 504.
+	ResultFailed
+	// ResultCut: the answer began and did not end.
+	ResultCut
+	// ResultCanceled: the client left, or stopped reading.
+	ResultCanceled
+)
+
+var resultNames = [...]string{"unset", "ok", "engine_refused", "refused", "no_endpoint", "failed", "cut", "canceled"} //nolint:gochecknoglobals // constant table
+
+// String returns the result as metrics show it.
+func (r Result) String() string {
+	if int(r) < len(resultNames) {
+		return resultNames[r]
+	}
+	return "unknown"
+}
+
+// Outcome is what became of one request.
+type Outcome struct {
+	ID       string
+	Identity *Identity
+	Path     string // of the route, such as /v1/chat/completions
+	Model    string // canonical, as asked for; empty if it was not understood
+	Served   string // canonical model that answered; differs after a fallback
+	Endpoint string // that answered last; empty if none did
+	Session  string // the affinity key, or empty
+
+	Status int // sent to the client; 0 if nothing was
+	Code   string
+	Result Result
+	Stream bool
+
+	Start        time.Time
+	FirstContent time.Time // zero if no content came
+	End          time.Time
+
+	Attempts    int // endpoints the request was sent to
+	PromptBytes int
+	BytesOut    int64
+	Usage       openai.Usage
+	HasUsage    bool
+
+	// Decision is the record of the last decision; nil if none was made.
+	Decision *schedule.Decision
+}

@@ -1,0 +1,225 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/openai"
+	"github.com/llmgw/llmgw/router/proxy"
+	"github.com/llmgw/llmgw/router/schedule"
+)
+
+// Deps are the router's collaborators.
+type Deps struct {
+	// Proxy relays. Required.
+	Proxy *proxy.Proxy
+	// Endpoints are what can be sent to. Required. Each instance's attachment
+	// must be the *proxy.Target of Proxy that reaches it.
+	Endpoints *endpoint.Set
+	// Scheduler chooses among them. Required.
+	Scheduler *schedule.Scheduler
+	// Models is the catalog. Required.
+	Models Models
+
+	Caller   Caller   // nil: everybody is nobody in particular and may use everything
+	Charger  Charger  // nil: nothing costs anything
+	Admitter Admitter // nil: every request may run at once
+	Recorder Recorder // nil: nothing is recorded
+
+	Logger     *slog.Logger          // nil discards
+	Registerer prometheus.Registerer // nil leaves metrics unregistered
+}
+
+// Router is the request path. It is an http.Handler.
+type Router struct {
+	cfg     Config
+	deps    Deps
+	log     *slog.Logger
+	metrics *metrics
+	memory  bodyMemory
+	budget  *retryBudget
+	calls   sync.Pool
+	created time.Time
+}
+
+// New validates cfg and returns a Router. It starts nothing.
+func New(cfg Config, deps Deps) (*Router, error) {
+	errs := []error{cfg.Validate()}
+	for name, missing := range map[string]bool{
+		"Proxy": deps.Proxy == nil, "Endpoints": deps.Endpoints == nil,
+		"Scheduler": deps.Scheduler == nil, "Models": deps.Models == nil,
+	} {
+		if missing {
+			errs = append(errs, fmt.Errorf("Deps.%s is nil", name))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("router: %w", err)
+	}
+	cfg.SessionHeader = http.CanonicalHeaderKey(cfg.SessionHeader)
+	rt := &Router{
+		cfg: cfg, deps: deps, log: deps.Logger, created: time.Now(),
+		budget: newRetryBudget(cfg.RetryBudgetRatio, cfg.RetryBudgetMin),
+	}
+	if rt.log == nil {
+		rt.log = slog.New(slog.DiscardHandler)
+	}
+	rt.memory.limit = cfg.BodyMemoryBytes
+	if rt.memory.limit == 0 {
+		rt.memory.limit = max(defaultBodyMemory(), cfg.MaxBodyBytes)
+	}
+	var err error
+	if rt.metrics, err = newMetrics(deps.Registerer, &rt.memory); err != nil {
+		return nil, fmt.Errorf("router: register metrics: %w", err)
+	}
+	rt.calls.New = func() any { return new(call) }
+	return rt, nil
+}
+
+// ServeHTTP serves one request.
+func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	rt.metrics.inFlight.Inc()
+	c := rt.calls.Get().(*call)
+	c.begin(rt, w, r, start)
+	whole := false
+	defer func() {
+		rt.metrics.inFlight.Dec()
+		if !whole {
+			rt.metrics.panics.Inc()
+			return // a panic: the call's state is not to be trusted
+		}
+		broken := c.out.Result == ResultCut && !c.out.Stream
+		c.end()
+		rt.calls.Put(c)
+		if broken {
+			// A document that ends early must not look whole.
+			panic(http.ErrAbortHandler)
+		}
+	}()
+	c.serve()
+	whole = true
+}
+
+// serve runs the call and accounts for it.
+func (c *call) serve() {
+	rt := c.rt
+	defer c.body.release()
+	if err := c.run(); err != nil {
+		c.refuse(err)
+	}
+	o := &c.out
+	o.End = time.Now()
+	mm := c.metrics
+	if mm == nil {
+		mm = rt.metrics.nobody
+	}
+	mm.ended(o)
+	if o.Served != "" && o.Served != o.Model {
+		rt.metrics.fallbacks.WithLabelValues(o.Model, o.Served).Inc()
+	}
+	if rt.deps.Recorder != nil {
+		rt.deps.Recorder.Record(o)
+	}
+	if rt.log.Enabled(c.ctx(), slog.LevelDebug) {
+		rt.log.LogAttrs(c.ctx(), slog.LevelDebug, "request",
+			slog.String("id", o.ID), slog.String("path", o.Path), slog.String("model", o.Model),
+			slog.String("endpoint", o.Endpoint), slog.Int("status", o.Status), slog.String("result", o.Result.String()),
+			slog.Int("attempts", o.Attempts), slog.Duration("took", o.End.Sub(o.Start)))
+	}
+}
+
+// run takes the request as far as it goes. An error is one of ours, to be
+// written; nil means that the client has its answer, or is gone.
+func (c *call) run() *openai.Error {
+	rt, r := c.rt, c.req
+	if rt.deps.Caller != nil {
+		id, err := rt.deps.Caller.Identify(r)
+		if err != nil {
+			return c.hookError("identify", err)
+		}
+		c.identity = id
+	}
+	switch c.route.kind {
+	case routeModels, routeModel:
+		return c.serveModels()
+	case routeNone:
+		return openai.NotFound(r.Method, r.URL.Path)
+	}
+	if r.Method != http.MethodPost {
+		return openai.MethodNotAllowed(r.Method, http.MethodPost)
+	}
+	if strings := r.Header["Content-Type"]; len(strings) > 0 && isMultipart(strings[0]) {
+		return notJSONType()
+	}
+	if err := c.body.read(c.w, r, &rt.cfg); err != nil {
+		return err
+	}
+	data := *c.body.buf
+	if err := openai.PeekBody(data, &c.peek); err != nil {
+		return openai.PeekFailed(err)
+	}
+	return c.infer(data)
+}
+
+// infer serves a request whose body has been understood.
+func (c *call) infer(data []byte) *openai.Error {
+	rt, o := c.rt, &c.out
+	catalog := rt.deps.Models.Catalog()
+	m, ok := catalog.Resolve(c.peek.Model)
+	if !ok || !c.identity.allows(m.Name) {
+		return openai.UnknownModel(c.peek.Model)
+	}
+	c.metrics = rt.metrics.model(m.Name)
+	o.Model, o.Stream, o.PromptBytes = m.Name, c.peek.Stream, c.peek.PromptSpan.Len()
+	o.Session = c.session()
+	rt.budget.request(o.Start)
+
+	if rt.deps.Charger != nil {
+		charge, err := rt.deps.Charger.Charge(c.ctx(), Estimate{
+			Identity: &c.identity, Model: m.Name, PromptBytes: o.PromptBytes,
+			MaxTokens: c.peek.MaxTokens, HasMaxTokens: c.peek.HasMaxTokens,
+		})
+		if err != nil {
+			return c.hookError("charge", err)
+		}
+		defer charge.Settle(o)
+	}
+	if rt.deps.Admitter != nil {
+		lease, err := rt.deps.Admitter.Admit(c.ctx(), Admission{
+			Identity: &c.identity, Model: m.Name, Session: o.Session,
+			PromptBytes: o.PromptBytes, MaxTokens: c.peek.MaxTokens,
+		})
+		if err != nil {
+			return c.hookError("admit", err)
+		}
+		defer lease.Release()
+	}
+	return c.dispatch(catalog, m, data)
+}
+
+// session is the affinity key.
+func (c *call) session() string {
+	if v := c.req.Header[c.rt.cfg.SessionHeader]; len(v) > 0 && v[0] != "" && len(v[0]) <= 1024 {
+		return v[0]
+	}
+	return c.peek.User
+}
+
+// hookError is what a client gets when a hook refused.
+func (c *call) hookError(hook string, err error) *openai.Error {
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		return e
+	}
+	if c.ctx().Err() == nil {
+		c.rt.log.Error("hook failed", "hook", hook, "request", c.id, "err", err)
+	}
+	return openai.Overloaded(time.Second)
+}

@@ -1,0 +1,94 @@
+package router
+
+import (
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/llmgw/llmgw/router/openai"
+)
+
+// shape is the API whose errors and models a path speaks.
+type shape uint8
+
+const (
+	shapeOpenAI shape = iota
+	shapeAnthropic
+)
+
+// route is what a path means.
+type route struct {
+	kind    routeKind
+	shape   shape
+	dialect openai.Dialect
+	// label is the path as metrics and records show it: of a bounded set.
+	label string
+	// usage: streams take stream_options, so usage can be asked for.
+	usage bool
+}
+
+type routeKind uint8
+
+const (
+	routeNone      routeKind = iota
+	routeInference           // POST, JSON with a model
+	routeModels              // GET, the list
+	routeModel               // GET, one model
+)
+
+// inferencePaths are the paths with a name of their own. Every other POST below
+// /v1/ that carries a model goes to an engine, too, and is shown as "other".
+var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant table
+	"/v1/chat/completions":      {usage: true},
+	"/v1/completions":           {usage: true},
+	"/v1/embeddings":            {},
+	"/v1/rerank":                {},
+	"/v1/score":                 {},
+	"/v1/responses":             {dialect: openai.DialectResponses},
+	"/v1/messages":              {dialect: openai.DialectMessages, shape: shapeAnthropic},
+	"/v1/messages/count_tokens": {dialect: openai.DialectMessages, shape: shapeAnthropic},
+	"/tokenize":                 {},
+}
+
+// adminPaths change an engine or look into it. vLLM and SGLang have them below
+// /v1 or close to it; they are no business of a client, model or not.
+var adminPaths = map[string]bool{ //nolint:gochecknoglobals // constant table
+	"/v1/load_lora_adapter":   true,
+	"/v1/unload_lora_adapter": true,
+	"/v1/loads":               true,
+}
+
+// lookup says what the path of u means.
+func lookup(r *http.Request) route {
+	p := r.URL.Path
+	if rt, ok := inferencePaths[p]; ok {
+		rt.kind, rt.label = routeInference, p
+		if rt.dialect == 0 {
+			rt.dialect = openai.DialectChat
+		}
+		return rt
+	}
+	sh := shapeOpenAI
+	if strings.HasPrefix(p, "/v1/messages") || anthropicClient(r.Header) {
+		sh = shapeAnthropic
+	}
+	switch {
+	case p == "/v1/models":
+		return route{kind: routeModels, label: p, shape: sh}
+	case strings.HasPrefix(p, "/v1/models/"):
+		return route{kind: routeModel, label: "/v1/models/{model}", shape: sh}
+	case strings.HasPrefix(p, "/v1/") && !adminPaths[p] && plain(r.URL.EscapedPath(), p):
+		return route{kind: routeInference, label: "other", shape: sh, dialect: openai.DialectChat}
+	}
+	return route{kind: routeNone, label: "other", shape: sh}
+}
+
+// plain reports whether a path means the same to every server that reads it: no
+// dot segments, empty segments or escapes.
+func plain(escaped, p string) bool {
+	return escaped == p && path.Clean(p) == p
+}
+
+// anthropicClient reports whether an Anthropic SDK sent the request: they always
+// name a version, and OpenAI's never do.
+func anthropicClient(h http.Header) bool { return h["Anthropic-Version"] != nil }

@@ -1,0 +1,85 @@
+package router
+
+import (
+	"bytes"
+
+	"github.com/llmgw/llmgw/router/openai"
+)
+
+// tap is the relay's view of an answer's format: a stream of events, or one
+// document.
+type tap struct {
+	call   *call
+	events bool
+	stream openai.Stream
+	doc    openai.Body
+	reads  int
+	last   byte // of a document, white space left out
+}
+
+func (t *tap) reset(c *call, events bool, o openai.StreamOptions) {
+	t.call, t.events, t.reads, t.last = c, events, 0, 0
+	if events {
+		t.stream.Reset(o)
+	} else {
+		t.doc.Reset(o.Dialect)
+	}
+}
+
+// Feed implements [proxy.Tap].
+func (t *tap) Feed(p []byte) []byte {
+	if t.events {
+		p = t.stream.Feed(p)
+	} else {
+		t.reads++
+		t.doc.Feed(p)
+		if b := bytes.TrimRight(p, " \t\r\n"); len(b) > 0 {
+			t.last = b[len(b)-1]
+		}
+	}
+	if len(p) > 0 && t.call != nil {
+		// Bytes go to the client, so the request will not be sent again.
+		t.call.answering()
+		t.call = nil
+	}
+	return p
+}
+
+// Flush implements [proxy.Tap].
+func (t *tap) Flush() []byte {
+	if t.events {
+		return t.stream.Flush()
+	}
+	return nil
+}
+
+// Progress implements [proxy.Tap].
+func (t *tap) Progress() int {
+	if t.events {
+		return int(t.stream.Events())
+	}
+	return t.reads
+}
+
+// Content implements [proxy.Tap]. All of a document is content.
+func (t *tap) Content() bool {
+	if t.events {
+		return t.stream.SawContent()
+	}
+	return t.reads > 0
+}
+
+// Whole implements [proxy.Tap].
+func (t *tap) Whole() bool {
+	if t.events {
+		return t.stream.Done()
+	}
+	return t.last == '}' || t.last == ']'
+}
+
+func (t *tap) usage() (openai.Usage, bool) {
+	if t.events {
+		return t.stream.Usage()
+	}
+	return t.doc.Usage()
+}
