@@ -180,52 +180,55 @@ func TestLoadNeverRaisesAVote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 		e := weightedOne(t, rapid.Float64Range(0.01, 100).Draw(t, "weight"))
-		less := schedule.Candidate{
-			Endpoint: e,
-			Weight:   e.Weight(),
-			InFlight: int64(rapid.IntRange(0, 1000).Draw(t, "in flight")),
-			Stale:    true,
+		held := rapid.IntRange(0, 30).Draw(t, "in flight")
+		for range held {
+			e.Reserve()
 		}
+		var load *endpoint.LoadState
 		if rapid.Bool().Draw(t, "measured") {
-			less.Age = time.Duration(rapid.IntRange(0, 60).Draw(t, "age")) * time.Second
-			less.Stale = less.Age > cfg.StaleAfter
-			less.Load = &endpoint.LoadState{
+			load = &endpoint.LoadState{
 				Load: engines.Load{
 					Running:     maybe(t, "running", 300),
 					Waiting:     maybe(t, "waiting", 1000),
 					KVUsedRatio: maybe(t, "kv", 1),
 				},
-				InFlight: int64(rapid.IntRange(0, 1000).Draw(t, "in flight then")),
+				InFlight: int64(rapid.IntRange(0, 60).Draw(t, "in flight then")),
+				At:       now.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "age")) * time.Second),
 			}
+			e.SetLoad(load)
 		}
-		more := less
+		less := schedule.NewCandidate(e, now, cfg.StaleAfter)
 		kind := rapid.SampledFrom([]string{"in flight", "waiting", "kv", "age", "failure"}).Draw(t, "more of")
 		raise := func(r engines.Reading, by float64) engines.Reading {
 			if v, ok := r.Get(); ok {
-				return engines.Read(v + by)
+				return engines.Read(min(v+by, 2000))
 			}
 			return r
 		}
 		switch {
 		case kind == "in flight":
-			more.InFlight += int64(rapid.IntRange(1, 100).Draw(t, "by"))
-		case less.Load == nil:
-		case kind == "waiting" || kind == "kv":
-			load := *less.Load
-			if kind == "waiting" {
-				load.Waiting = raise(load.Waiting, rapid.Float64Range(0, 100).Draw(t, "by"))
-			} else {
-				load.KVUsedRatio = raise(load.KVUsedRatio, rapid.Float64Range(0, 0.5).Draw(t, "by"))
+			for range rapid.IntRange(1, 30).Draw(t, "by") {
+				e.Reserve()
 			}
-			more.Load = &load
+		case load == nil:
+		default:
+			worse := *load
+			switch kind {
+			case "waiting":
+				worse.Waiting = raise(worse.Waiting, rapid.Float64Range(0, 100).Draw(t, "by"))
+			case "kv":
+				worse.KVUsedRatio = raise(worse.KVUsedRatio, rapid.Float64Range(0, 0.5).Draw(t, "by"))
+			}
+			e.SetLoad(&worse)
 		}
+		more := schedule.NewCandidate(e, now, cfg.StaleAfter)
 		for _, s := range scorers {
 			var a, b [1]float64
 			s.Score(&schedule.Request{Now: now}, []schedule.Candidate{less}, a[:])
 			if kind == "failure" {
 				e.Failed(now)
 			}
-			if _, fresh := s.(schedule.Freshness); kind == "age" && fresh && less.Load != nil {
+			if _, fresh := s.(schedule.Freshness); kind == "age" && fresh && load != nil {
 				more.Age += time.Second
 			}
 			s.Score(&schedule.Request{Now: now}, []schedule.Candidate{more}, b[:])
@@ -285,7 +288,10 @@ func TestSessionProperties(t *testing.T) {
 		var cs []schedule.Candidate
 		var requests, weight float64
 		for _, e := range weightedRapid(t, weights) {
-			c := schedule.Candidate{Endpoint: e, Weight: e.Weight(), InFlight: int64(rapid.IntRange(0, 20).Draw(t, "in flight")), Stale: true}
+			for range rapid.IntRange(0, 20).Draw(t, "in flight") {
+				e.Reserve()
+			}
+			c := schedule.NewCandidate(e, now, time.Second)
 			requests += float64(c.InFlight)
 			weight += c.Weight
 			cs = append(cs, c)
@@ -301,8 +307,9 @@ func TestSessionProperties(t *testing.T) {
 		if again := shuffled[choose(t, session, shuffled)]; again.Endpoint != chosen.Endpoint {
 			t.Fatalf("%s, and %s in another order", chosen.Endpoint.ID(), again.Endpoint.ID())
 		}
+		pool := weightedRapid(t, weights)
 		for k := range cs {
-			cs[k].InFlight = 0
+			cs[k] = schedule.NewCandidate(pool[k], now, time.Second)
 		}
 		idle := cs[choose(t, session, cs)].Endpoint
 		for k := range cs {
@@ -338,7 +345,7 @@ func TestSessionsSpreadByWeight(t *testing.T) {
 		var cs []schedule.Candidate
 		var sum float64
 		for i, e := range weighted(t, weights...) {
-			cs = append(cs, schedule.Candidate{Endpoint: e, Weight: weights[i], Stale: true})
+			cs = append(cs, schedule.NewCandidate(e, time.Now(), time.Second))
 			sum += weights[i]
 		}
 		const sessions = 10000

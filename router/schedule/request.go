@@ -26,7 +26,7 @@ type Request struct {
 }
 
 // Candidate is one endpoint with the signals that a decision is made on, as
-// they were read at its begin.
+// they were read at its begin. Make one with [NewCandidate].
 type Candidate struct {
 	// Endpoint is the instance.
 	Endpoint *endpoint.Endpoint
@@ -40,9 +40,25 @@ type Candidate struct {
 	Age time.Duration
 	// Stale: there is no measurement, or it is too old to be believed.
 	Stale bool
+
+	// What the methods return, negative for unknown. They are worked out once,
+	// while the measurement is in the processor's cache.
+	waiting, kvUsed, requests float64
 }
 
-// read fills the candidate from the endpoint.
+// firstRequestKVRatio is what one request on an engine of weight 1 is taken to
+// occupy when none runs there to learn from: 1 % of the cache, about 1,000
+// tokens of an 8B model on an 80 GB card.
+const firstRequestKVRatio = 0.01
+
+// NewCandidate reads the endpoint's signals at now. A measurement older than
+// staleAfter is stale.
+func NewCandidate(e *endpoint.Endpoint, now time.Time, staleAfter time.Duration) Candidate {
+	var c Candidate
+	c.read(e, now, staleAfter)
+	return c
+}
+
 func (c *Candidate) read(e *endpoint.Endpoint, now time.Time, staleAfter time.Duration) {
 	c.Endpoint = e
 	c.Weight = e.Weight()
@@ -53,63 +69,48 @@ func (c *Candidate) read(e *endpoint.Endpoint, now time.Time, staleAfter time.Du
 		c.Age = max(now.Sub(c.Load.At), 0)
 		c.Stale = c.Age > staleAfter
 	}
+	c.waiting, c.kvUsed, c.requests = -1, -1, float64(c.InFlight)
+	if !c.Stale {
+		c.estimate()
+	}
 }
 
-// since is how many more requests of this router are in flight than the
-// measurement has seen; negative when some have ended. Load is not nil.
-func (c *Candidate) since() float64 { return float64(c.InFlight - c.Load.InFlight) }
+// estimate works out what the engine has: what it said, and what was decided
+// or has ended since.
+func (c *Candidate) estimate() {
+	since := float64(c.InFlight - c.Load.InFlight)
+	waiting, waitingKnown := c.Load.Waiting.Get()
+	running, runningKnown := c.Load.Running.Get()
+	used, usedKnown := c.Load.KVUsedRatio.Get()
+	if waitingKnown {
+		c.waiting = max(waiting+since, 0)
+	}
+	if runningKnown {
+		c.requests = max(running+waiting+since, c.requests)
+	}
+	if !usedKnown {
+		return
+	}
+	c.kvUsed = max(used, 0)
+	if since > 0 {
+		each := firstRequestKVRatio / c.Weight
+		if running >= 1 {
+			each = max(used/running, each)
+		}
+		c.kvUsed = min(used+since*each, 1)
+	}
+}
 
 // Waiting returns how many requests the engine holds back: those it said and
 // those decided since. It is false when that is unknown or stale.
-func (c *Candidate) Waiting() (float64, bool) {
-	if c.Stale {
-		return 0, false
-	}
-	waiting, ok := c.Load.Waiting.Get()
-	if !ok {
-		return 0, false
-	}
-	return max(waiting+c.since(), 0), true
-}
+func (c *Candidate) Waiting() (float64, bool) { return max(c.waiting, 0), c.waiting >= 0 }
 
 // Requests returns how many requests the engine has, running or waiting, those
 // of other routers included as far as the engine said. It is never less than
 // InFlight, which is all that is known without a fresh measurement.
-func (c *Candidate) Requests() float64 {
-	own := float64(c.InFlight)
-	if c.Stale {
-		return own
-	}
-	running, ok := c.Load.Running.Get()
-	if !ok {
-		return own
-	}
-	return max(running+c.Load.Waiting.Or(0)+c.since(), own)
-}
-
-// firstRequestKVRatio is what one request on an engine of weight 1 is taken to
-// occupy when none runs there to learn from: 1 % of the cache, about 1,000
-// tokens of an 8B model on an 80 GB card.
-const firstRequestKVRatio = 0.01
+func (c *Candidate) Requests() float64 { return c.requests }
 
 // KVUsedRatio returns the share of KV cache that is used: what the engine said
 // and, for each request decided since, the mean of those that ran, up to 1:
 // beyond that they wait. It is false when that is unknown or stale.
-func (c *Candidate) KVUsedRatio() (float64, bool) {
-	if c.Stale {
-		return 0, false
-	}
-	used, ok := c.Load.KVUsedRatio.Get()
-	if !ok {
-		return 0, false
-	}
-	since := c.since()
-	if since <= 0 {
-		return used, true
-	}
-	each := firstRequestKVRatio / c.Weight
-	if running := c.Load.Running.Or(0); running >= 1 {
-		each = max(used/running, each)
-	}
-	return min(used+since*each, 1), true
-}
+func (c *Candidate) KVUsedRatio() (float64, bool) { return max(c.kvUsed, 0), c.kvUsed >= 0 }
