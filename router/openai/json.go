@@ -154,19 +154,20 @@ func (s *scanner) blocks(i int) (next int, closed, escaped bool) {
 		plain = 0
 		after := i + 64
 		for slant != 0 {
-			k := bits.TrailingZeros64(slant)
-			if before := quote & (1<<k - 1); before != 0 {
+			first := slant & -slant
+			if before := quote & (first - 1); before != 0 {
 				return i + bits.TrailingZeros64(before) + 1, true, escaped
 			}
 			escaped = true
-			quote &^= 2 << k // the escaped byte
-			slant &^= 3 << k
-			if i+k+1 >= len(b) || !simpleEscape(b[i+k+1]) {
-				if s.escape(i+k) < 0 {
+			quote &^= first << 1 // the escaped byte
+			slant &^= first | first<<1
+			k := i + bits.TrailingZeros64(first)
+			if k+1 >= len(b) || simpleEscape(b[k+1]) == 0 {
+				if s.escape(k) < 0 {
 					return -1, false, true
 				}
 			}
-			if k == 63 {
+			if first == 1<<63 {
 				after++
 			}
 		}
@@ -178,14 +179,12 @@ func (s *scanner) blocks(i int) (next int, closed, escaped bool) {
 	return i, false, escaped
 }
 
-// simpleEscape is whether c may follow a backslash and is not the u of \u.
-func simpleEscape(c byte) bool {
-	const low = 1<<'"' | 1<<'/'
-	const high = 1<<('\\'-64) | 1<<('b'-64) | 1<<('f'-64) | 1<<('n'-64) | 1<<('r'-64) | 1<<('t'-64)
-	if c < 64 {
-		return low>>c&1 != 0
-	}
-	return uint64(high)>>(c-64)&1 != 0
+// simpleEscape is 1 if c may follow a backslash and is not the u of \u, else 0.
+// It has no branch, since what follows a backslash is hard to predict.
+func simpleEscape(c byte) byte {
+	const set = "\x00\x00\x00\x00\x04\x80\x00\x00\x00\x00\x00\x10\x44\x40\x14\x00" + // a bit for each of " / \ b f n r t
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	return set[c>>3] >> (c & 7) & 1
 }
 
 // escape returns the index after the escape whose backslash is b[i].
