@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/llmgw/llmgw/engines"
@@ -162,12 +163,9 @@ func (r *reader) line(line []byte) {
 				break
 			}
 		}
-		for _, also := range m.Also {
-			if string(name) == also {
-				if v, ok := sample(line[end:], m.Labels); ok {
-					r.sums[i].also += v
-				}
-				break
+		if slices.ContainsFunc(m.Also, func(also string) bool { return also == string(name) }) {
+			if v, ok := sample(line[end:], m.Labels); ok {
+				r.sums[i].also += v
 			}
 		}
 	}
@@ -246,14 +244,13 @@ func labels(rest []byte, want map[string]string) ([]byte, bool) {
 		if rest[0] == '}' {
 			return rest[1:], holds
 		}
-		equals := bytes.IndexByte(rest, '=')
-		if equals < 0 {
+		key, after, ok := bytes.Cut(rest, []byte{'='})
+		if !ok {
 			return nil, false
 		}
-		key := bytes.TrimRight(rest[:equals], " \t")
+		key = bytes.TrimRight(key, " \t")
 		var value []byte
-		var ok bool
-		if value, rest, ok = labelValue(bytes.TrimLeft(rest[equals+1:], " \t")); !ok {
+		if value, rest, ok = labelValue(bytes.TrimLeft(after, " \t")); !ok {
 			return nil, false
 		}
 		// No value that a contract wants has an escape in it, so an escaped
