@@ -62,15 +62,17 @@ func (w *watch) run(ctx context.Context) {
 	w.client = w.clientFor(w.endpoint)
 	next := time.NewTimer(0)
 	defer next.Stop()
+	// Endpoints that came together are scraped at once together, and from
+	// then on each at a moment of its own.
+	wait := time.Duration(float64(w.cfg.Interval) * rand.Float64())
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-next.C:
 		}
-		// Give or take a tenth, so that engines started together are not
-		// scraped together for ever.
-		next.Reset(time.Duration(float64(w.cfg.Interval) * (0.9 + 0.2*rand.Float64())))
+		next.Reset(wait)
+		wait = time.Duration(float64(w.cfg.Interval) * (0.9 + 0.2*rand.Float64()))
 		release := w.slot(ctx, w.last != OutcomeUnset && !w.last.measured())
 		if release == nil {
 			return
