@@ -106,6 +106,24 @@ func (b *breaker) admissible(now time.Time) bool {
 	return state == Closed || state == HalfOpen
 }
 
+// admitsIn returns how long after now a request would be let through, 0 for at
+// once. A probe that is out may end before the time it is given.
+func (b *breaker) admitsIn(now time.Time) time.Duration {
+	if b.word.Load()&tripped == 0 {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch b.state(now) {
+	case Open, CoolingDown:
+		return b.until.Sub(now)
+	case Probing:
+		return b.probeAt.Add(b.cooldown).Sub(now)
+	default:
+		return 0
+	}
+}
+
 // begin admits one request, and hands it the probe if one is owed.
 func (b *breaker) begin(now time.Time) (probe uint64, ok bool) {
 	if b.word.Load()&tripped == 0 {

@@ -173,6 +173,28 @@ func TestNoRetryStorm(t *testing.T) {
 	}
 }
 
+func TestAdmitsIn(t *testing.T) {
+	e := newEndpoint(t, endpoint.Config{FailureThreshold: 1, Cooldown: 10 * time.Second})
+	now := start()
+	check := func(now time.Time, want time.Duration) {
+		t.Helper()
+		if got := e.AdmitsIn(now); got != want {
+			t.Errorf("%v: admits in %v, want %v", e.State(now), got, want)
+		}
+	}
+	check(now, 0)
+	e.Failed(now)
+	check(now.Add(4*time.Second), 6*time.Second)
+	now = now.Add(10 * time.Second)
+	check(now, 0)
+	if _, err := e.Begin(now); err != nil {
+		t.Fatal(err)
+	}
+	check(now.Add(time.Second), 9*time.Second)
+	e.CoolDown(now, 30*time.Second)
+	check(now, 30*time.Second)
+}
+
 func TestRecentFailuresFade(t *testing.T) {
 	e := newEndpoint(t, endpoint.Config{FailureThreshold: 100, Cooldown: 10 * time.Second})
 	now := start()

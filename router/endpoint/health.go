@@ -20,6 +20,10 @@ func (e *Endpoint) State(now time.Time) State {
 // settles who gets it.
 func (e *Endpoint) Admissible(now time.Time) bool { return e.breaker.admissible(now) }
 
+// AdmitsIn returns how long after now a request would be let through if nothing
+// happens meanwhile; 0 means at once.
+func (e *Endpoint) AdmitsIn(now time.Time) time.Duration { return e.breaker.admitsIn(now) }
+
 // RecentFailures returns how many failures weigh on the endpoint at now, each
 // counting half after every Config.Cooldown. Zero is a clean record. It keeps
 // an endpoint that fails fast, and so never looks busy, from drawing traffic.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 var (
@@ -31,6 +32,9 @@ type NoEndpointError struct {
 	Pool int
 	// Drops are the filters that dropped some, in their order.
 	Drops []FilterDrops
+	// RetryAfter is when the first breaker that dropped one will let a request
+	// through, from the decision's time; 0 if no breaker is to blame.
+	RetryAfter time.Duration
 }
 
 // Error names the model and what became of its endpoints.

@@ -241,6 +241,14 @@ func (p *compiled) noEndpoint(req *Request, pool int, rec *Decision) error {
 			err.Drops = append(err.Drops, FilterDrops{Filter: p.blames[i], Count: count})
 		}
 	}
+	for _, d := range rec.Dropped {
+		if d.Filter != p.blames[p.refusal] {
+			continue
+		}
+		if in := d.Endpoint.AdmitsIn(req.Now); err.RetryAfter == 0 || in < err.RetryAfter {
+			err.RetryAfter = in
+		}
+	}
 	return err
 }
 

@@ -105,16 +105,15 @@ func TestBreakerHoldsWithoutItsFilter(t *testing.T) {
 	s := newScheduler(t, deps)
 	pool := weighted(t, 1, 1)
 	now := time.Now()
-	for _, e := range pool {
-		e.CoolDown(now, time.Minute)
-	}
+	pool[0].CoolDown(now, time.Minute)
+	pool[1].CoolDown(now, 7*time.Second)
 	var rec schedule.Decision
 	_, _, err := s.Decide("custom", &schedule.Request{Model: "m", Now: now}, pool, nil, &rec)
 	none, ok := errors.AsType[*schedule.NoEndpointError](err)
 	if !ok {
 		t.Fatalf("error %v", err)
 	}
-	want := &schedule.NoEndpointError{Model: "m", Pool: 2, Drops: []schedule.FilterDrops{{Filter: "breaker", Count: 2}}}
+	want := &schedule.NoEndpointError{Model: "m", Pool: 2, Drops: []schedule.FilterDrops{{Filter: "breaker", Count: 2}}, RetryAfter: 7 * time.Second}
 	if diff := cmp.Diff(want, none); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
 	}
