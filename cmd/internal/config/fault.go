@@ -12,11 +12,11 @@ import (
 
 // Fault is one thing that is wrong with a configuration.
 type Fault struct {
-	File     string // as the operator named it; "" if no file is to blame
-	Line     int    // 1 is the first; 0 is unknown, as for a key that is missing
-	Variable string // the environment variable at fault; then File is ""
-	Path     string // the key, e.g. endpoints[2].url; "" for the whole file
-	Text     string // what is wrong and what would be accepted
+	File     string `json:"file,omitempty"`     // as the operator named it; "" if no file is to blame
+	Line     int    `json:"line,omitempty"`     // 1 is the first; 0 is unknown, as for a key that is missing
+	Variable string `json:"variable,omitempty"` // the environment variable at fault; then File is ""
+	Path     string `json:"path,omitempty"`     // the key, e.g. endpoints[2].url; "" for the whole file
+	Text     string `json:"text"`               // what is wrong and what would be accepted
 }
 
 // Error begins with what an editor needs to jump there.
@@ -77,13 +77,19 @@ func newCollector(file string) *collector {
 	return &collector{file: file, positions: make(map[string]position), broken: make(map[string]bool), meant: make(map[string]bool)}
 }
 
+// add notes a fault that leaves the key at path without a usable value.
 func (c *collector) add(at position, path, format string, args ...any) {
+	c.note(at, path, format, args...)
+	c.broken[path] = true
+}
+
+// note adds a fault beside which others at path are worth telling.
+func (c *collector) note(at position, path, format string, args ...any) {
 	f := Fault{Path: path, Text: fmt.Sprintf(format, args...), Variable: at.variable}
 	if at.variable == "" {
 		f.File, f.Line = c.file, at.line
 	}
 	c.faults = append(c.faults, f)
-	c.broken[path] = true
 }
 
 // keyPath is how a validation error names the key it is about.

@@ -37,27 +37,21 @@ type Source struct {
 type Result struct {
 	// UnknownVariables are the names with [Prefix] that no key has, sorted.
 	UnknownVariables []string
-	positions        map[string]position
+
+	collector *collector
 }
 
-// Written reports whether the file or a variable sets the key at path.
-func (r *Result) Written(path string) bool {
-	_, ok := r.positions[path]
-	return ok
-}
-
-// Where says where the key at path was written ("server.yaml:12" or a
-// variable's name), or "" if it was not.
-func (r *Result) Where(file, path string) string {
-	at, ok := r.positions[path]
-	switch {
-	case !ok:
-		return ""
-	case at.variable != "":
-		return at.variable
-	default:
-		return file + ":" + strconv.Itoa(at.line)
+// Locate takes joined errors that each begin with the path of a key apart and
+// returns them as Faults, with the line or variable that set the key. It is for
+// what is found out about a configuration after it was read. nil stays nil.
+func (r *Result) Locate(err error) error {
+	if err == nil {
+		return nil
 	}
+	c := newCollector(r.collector.file)
+	c.positions = r.collector.positions
+	c.addValidation(err)
+	return c.err()
 }
 
 // Load reads src over *into, a pointer to a struct that holds the defaults, and
@@ -87,7 +81,7 @@ func Load(into any, src Source) (*Result, error) {
 	for _, v := range known {
 		r.override(v, tree)
 	}
-	result := &Result{UnknownVariables: unknown, positions: r.positions}
+	result := &Result{UnknownVariables: unknown, collector: r.collector}
 	if err := decode(tree, into); err != nil {
 		// The tree holds known keys and checked types only, so this is a
 		// type that this package does not know how to read.

@@ -57,14 +57,14 @@ func paths(t reflect.Type, path string) []string {
 	return out
 }
 
-// nearest returns the candidate that differs from word by at most one edit per
-// three bytes, or "".
+// nearest returns the candidate that differs from word least, by at most about
+// one edit in four bytes, or "".
 func nearest(word string, candidates []string) string {
 	word = strings.ToLower(strings.ReplaceAll(word, "-", "_"))
 	if len(word) > 64 {
 		return ""
 	}
-	best, bestDistance := "", max(len(word), 4)/3+1
+	best, bestDistance := "", max((len(word)+2)/4, 1)+1
 	for _, c := range candidates {
 		if d := distance(word, c); d < bestDistance {
 			best, bestDistance = c, d

@@ -157,7 +157,7 @@ func (r *reader) pairs(n *yaml.Node, path string, yield func(key string, k, v *y
 		case k.ShortTag() == "!!merge":
 			merges = append(merges, v)
 		case lines[k.Value] != 0:
-			r.add(r.at(k), join(path, k.Value), "is written twice, first on line %d; keep one", lines[k.Value])
+			r.note(r.at(k), join(path, k.Value), "is written twice, first on line %d; keep one", lines[k.Value])
 		default:
 			lines[k.Value] = k.Line
 			yield(k.Value, k, v)
