@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/llmgw/llmgw/router/gateway"
 )
 
 // Config is server.yaml. Start from DefaultConfig.
@@ -32,6 +34,8 @@ type Config struct {
 	Shutdown Shutdown `yaml:"shutdown"`
 	// Log is what is written to standard error.
 	Log Log `yaml:"log"`
+	// Gateway is the data plane; its keys stand at the top of the file.
+	Gateway gateway.Config `yaml:",inline"`
 }
 
 // TLS is a certificate on disk. It is read again when it changes, so that a
@@ -103,6 +107,7 @@ func DefaultConfig() Config {
 		},
 		Shutdown: Shutdown{Grace: 5 * time.Second, Drain: time.Minute},
 		Log:      Log{Level: "info", Format: "text"},
+		Gateway:  gateway.DefaultConfig(),
 	}
 }
 
@@ -114,6 +119,7 @@ func (c Config) Validate() error {
 		c.HTTP.validate(),
 		c.Shutdown.validate(),
 		c.Log.validate(),
+		c.Gateway.Validate(),
 	)
 }
 

@@ -3,3 +3,5 @@
 // structs; this one adds what belongs to the process: listeners, their limits,
 // shutdown and the log.
 package server
+
+//go:generate go test -run TestReferenceIsCurrent . -update

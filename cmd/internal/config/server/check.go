@@ -1,0 +1,49 @@
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/llmgw/llmgw/router/gateway"
+)
+
+// Check returns, as config.Faults, what the file names and this machine does
+// not have: files with keys and certificates, variables with keys. A server
+// would not start on them. It is apart from reading a file, because a file is
+// often checked where its secrets are not.
+func (l *Loaded) Check() error {
+	var errs []error
+	if t := l.TLS; t != (TLS{}) {
+		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
+			errs = append(errs, fmt.Errorf("tls.cert_file: %w", err))
+		}
+	}
+	for i, e := range l.Gateway.Endpoints {
+		errs = append(errs, checkEndpoint(fmt.Sprintf("endpoints[%d].", i), e))
+	}
+	return l.result.Locate(errors.Join(errs...))
+}
+
+func checkEndpoint(path string, e gateway.Endpoint) error {
+	var errs []error
+	if _, set := os.LookupEnv(e.KeyEnv); e.KeyEnv != "" && !set {
+		errs = append(errs, fmt.Errorf("%skey_env: the environment variable %q is not set; set it, or leave the key out", path, e.KeyEnv))
+	}
+	if e.KeyFile != "" {
+		if _, err := os.ReadFile(e.KeyFile); err != nil {
+			errs = append(errs, fmt.Errorf("%skey_file: %w", path, err))
+		}
+	}
+	if e.CAFile != "" {
+		switch pem, err := os.ReadFile(e.CAFile); {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%sca_file: %w", path, err))
+		case !x509.NewCertPool().AppendCertsFromPEM(pem):
+			errs = append(errs, fmt.Errorf("%sca_file: %q holds no certificate; want PEM", path, e.CAFile))
+		}
+	}
+	return errors.Join(errs...)
+}
