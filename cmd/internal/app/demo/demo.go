@@ -1,0 +1,120 @@
+// Package demo is the role `llmgw demo`: a server and three simulated engines
+// in one process, for the first five minutes and for tests of clients.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/llmgw/llmgw/cmd/internal/app/server"
+	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/engines/sim"
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/gateway"
+)
+
+// engines is how many engines are simulated.
+const engines = 3
+
+// Options are what Run needs to know.
+type Options struct {
+	Listen, AdminListen string       // host:port; port 0 takes a free one
+	Logger              *slog.Logger // required
+	// Ready is called once, when a request would be served. Required.
+	Ready func(at server.Addresses, models []string)
+}
+
+// Run serves until ctx is done or a signal comes, which are no errors.
+func Run(ctx context.Context, opts Options) error {
+	cfg := config.DefaultConfig()
+	cfg.Listen, cfg.AdminListen = opts.Listen, opts.AdminListen
+	// Nobody balances load over a demo, so nobody needs to be told that it
+	// ends before it does.
+	cfg.Shutdown = config.Shutdown{Drain: 5 * time.Second}
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	serverCtx, stopServer := context.WithCancelCause(ctx)
+	defer stopServer(nil)
+	// Engines end after the server, whose last requests they answer.
+	enginesCtx, stopEngines := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopEngines()
+	var wg sync.WaitGroup // Run waits for the engines and for waitReady
+	defer wg.Wait()
+	defer stopEngines()
+
+	engine := sim.DefaultConfig()
+	for i := range engines {
+		address, err := startEngine(enginesCtx, &wg, engine, opts.Logger, stopServer)
+		if err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+		cfg.Gateway.Endpoints = append(cfg.Gateway.Endpoints, gateway.Endpoint{Spec: endpoint.Spec{
+			ID: fmt.Sprintf("sim-%d", i+1), URL: "http://" + address, Models: []endpoint.Model{{Name: engine.Model}},
+		}})
+	}
+	err := server.Run(serverCtx, server.Options{
+		Config: cfg, Logger: opts.Logger,
+		Serving: func(at server.Addresses) {
+			wg.Go(func() {
+				if waitReady(serverCtx, "http://"+at.Admin+"/ready") == nil {
+					opts.Ready(at, []string{engine.Model})
+				}
+			})
+		},
+	})
+	if cause := context.Cause(serverCtx); cause != nil && !errors.Is(cause, context.Canceled) && ctx.Err() == nil {
+		err = errors.Join(cause, err)
+	}
+	stopServer(nil)
+	return err
+}
+
+// startEngine serves an engine on a free port of loopback until ctx is done. If
+// it fails before, so does the demo.
+func startEngine(ctx context.Context, wg *sync.WaitGroup, cfg sim.Config, log *slog.Logger, failed context.CancelCauseFunc) (string, error) {
+	engine, err := sim.New(cfg, sim.Deps{Logger: log})
+	if err != nil {
+		return "", err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", errors.Join(err, engine.Close())
+	}
+	wg.Go(func() {
+		if err := engine.Serve(ctx, l); err != nil {
+			failed(fmt.Errorf("demo: an engine failed: %w", err))
+		}
+	})
+	return l.Addr().String(), nil
+}
+
+// waitReady asks until the answer is 200 or ctx is done.
+func waitReady(ctx context.Context, url string) error {
+	transport := new(http.Transport)
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := client.Do(req); err == nil {
+			_ = resp.Body.Close() // read for its status only
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

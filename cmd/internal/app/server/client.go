@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+)
+
+// afterCut is how long handlers may take to return once their connections are
+// cut.
+const afterCut = 5 * time.Second
+
+// client serves the data plane to clients.
+type client struct {
+	server  *http.Server
+	drain   time.Duration
+	log     *slog.Logger
+	running atomic.Int64 // requests in the data plane
+}
+
+func newClient(cfg config.Config, plane http.Handler, h *health, cert *certificate, logger *slog.Logger) *client {
+	c := &client{drain: cfg.Shutdown.Drain, log: logger}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	c.server = &http.Server{
+		Handler:           c.handler(plane, h),
+		ReadHeaderTimeout: cfg.HTTP.ReadHeaderTimeout,
+		IdleTimeout:       cfg.HTTP.IdleTimeout,
+		MaxHeaderBytes:    cfg.HTTP.MaxHeaderBytes,
+		Protocols:         protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.HTTP.MaxConcurrentStreams},
+		TLSConfig:         cert.tlsConfig(),
+		ErrorLog:          errorLog(logger),
+	}
+	return c
+}
+
+// handler puts health before the data plane and counts what runs.
+func (c *client) handler(plane http.Handler, h *health) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/health" || r.URL.Path == "/ready" {
+			h.serve(w, r)
+			return
+		}
+		if h.stopping.Load() && r.ProtoMajor == 1 {
+			// The connection leaves with this answer, so that no request
+			// comes on it when it is closed at the end of the grace.
+			w.Header().Set("Connection", "close")
+		}
+		c.running.Add(1)
+		defer c.running.Add(-1)
+		plane.ServeHTTP(w, r)
+	})
+}
+
+// serve answers /health and /ready on the client listener.
+func (h *health) serve(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		writePlain(w, http.StatusMethodNotAllowed, "use GET\n")
+	case r.URL.Path == "/health":
+		h.liveness(w, r)
+	default:
+		h.readiness(w, r)
+	}
+}
+
+func (c *client) actor(l *listeners) Actor {
+	return Actor{
+		Name: "client listener", Stage: StageDrain,
+		Run: func(context.Context) error {
+			if c.server.TLSConfig != nil {
+				return served(c.server.ServeTLS(l.client, "", ""))
+			}
+			return served(c.server.Serve(l.client))
+		},
+		Stop: c.stop,
+	}
+}
+
+// stop takes no new connection, waits for what runs, and cuts what is left
+// after the drain time.
+func (c *client) stop() {
+	c.log.Info("draining", "requests", c.running.Load(), "drain", c.drain)
+	ctx, cancel := context.WithTimeout(context.Background(), c.drain)
+	defer cancel()
+	if err := c.server.Shutdown(ctx); err != nil {
+		c.log.Warn("requests were cut because they outlasted shutdown.drain", "requests", c.running.Load(), "drain", c.drain)
+		_ = c.server.Close() // closes what Shutdown left open
+	}
+	for deadline := time.Now().Add(afterCut); c.running.Load() > 0; <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.log.Error("requests did not end after their connections were cut", "requests", c.running.Load())
+			return
+		}
+	}
+}
+
+// served makes a server's orderly end no error.
+func served(err error) error {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// errorLog takes what net/http says about connections: noise that any scanner
+// can cause, so debug, but a panic in a handler is a bug of ours.
+func errorLog(logger *slog.Logger) *log.Logger { return log.New(httpLog{logger}, "", 0) }
+
+type httpLog struct{ log *slog.Logger }
+
+// Write logs one message.
+func (h httpLog) Write(p []byte) (int, error) {
+	text := strings.TrimSpace(string(p))
+	if strings.Contains(text, "panic serving") {
+		h.log.Error("a request handler panicked", "err", text)
+	} else {
+		h.log.Debug("http server", "err", text)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,30 @@
+package server
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/fx"
+
+	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/router/gateway"
+)
+
+// gatewayModule builds the data plane, which a joint puts together by itself.
+func gatewayModule(cfg gateway.Config) fx.Option {
+	return fx.Module("gateway",
+		fx.Provide(
+			func(log *slog.Logger, reg prometheus.Registerer) (*gateway.Gateway, error) {
+				return gateway.New(cfg, gateway.Deps{Logger: log, Registerer: reg})
+			},
+			func(g *gateway.Gateway) dataPlane { return plane{g} },
+		),
+		actor(func(g *gateway.Gateway) Actor { return Actor{Name: "gateway", Stage: StageGateway, Run: g.Run} }),
+	)
+}
+
+// plane is a gateway that reloads from the whole file.
+type plane struct{ *gateway.Gateway }
+
+// Reload takes the gateway's part.
+func (p plane) Reload(cfg config.Config) error { return p.Gateway.Reload(cfg.Gateway) }

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+)
+
+// listeners are the sockets of the process: opened together before anything is
+// served, so that an address that is taken ends the start.
+type listeners struct {
+	cfg     config.Config
+	metrics *metrics
+
+	client, admin, metricsOnly net.Listener // metricsOnly is nil if not configured
+}
+
+func (l *listeners) open(ctx context.Context) error {
+	var errs []error
+	listen := func(key, address string) net.Listener {
+		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+			return nil
+		}
+		return ln
+	}
+	client := listen("listen", l.cfg.Listen)
+	l.admin = listen("admin_listen", l.cfg.AdminListen)
+	if l.cfg.MetricsListen != "" {
+		l.metricsOnly = listen("metrics_listen", l.cfg.MetricsListen)
+	}
+	if client != nil {
+		l.client = &limitedListener{Listener: client, limit: int64(l.cfg.HTTP.MaxConnections), metrics: l.metrics}
+	}
+	if len(errs) > 0 {
+		return errors.Join(append(errs, l.close(ctx))...)
+	}
+	return nil
+}
+
+func (l *listeners) addresses() Addresses {
+	a := Addresses{Client: l.client.Addr().String(), Admin: l.admin.Addr().String(), TLS: l.cfg.TLS != (config.TLS{})}
+	if l.metricsOnly != nil {
+		a.Metrics = l.metricsOnly.Addr().String()
+	}
+	return a
+}
+
+// close closes what is open; that a server closed its listener before is no
+// error.
+func (l *listeners) close(context.Context) error {
+	var errs []error
+	for _, ln := range []net.Listener{l.client, l.admin, l.metricsOnly} {
+		if ln == nil {
+			continue
+		}
+		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// limitedListener closes connections beyond its limit as soon as they come. To
+// leave them in the kernel's queue instead would make clients wait for an
+// answer that nobody is about to give.
+type limitedListener struct {
+	net.Listener
+	limit   int64 // 0: none
+	metrics *metrics
+	open    atomic.Int64
+}
+
+// Accept returns the next connection within the limit.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if n := l.open.Add(1); l.limit > 0 && n > l.limit {
+			l.open.Add(-1)
+			l.metrics.connectionsRefused.Inc()
+			_ = conn.Close() // refused; nobody waits for the result
+			continue
+		}
+		l.metrics.connections.Inc()
+		// The TCP connection is embedded so that the relay can still use what
+		// only TCP connections have.
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			return &limitedConn{TCPConn: tcp, release: sync.OnceFunc(l.release)}, nil
+		}
+		return conn, nil
+	}
+}
+
+func (l *limitedListener) release() {
+	l.open.Add(-1)
+	l.metrics.connections.Dec()
+}
+
+type limitedConn struct {
+	*net.TCPConn
+	release func()
+}
+
+// Close gives the connection's place back.
+func (c *limitedConn) Close() error {
+	c.release()
+	return c.TCPConn.Close()
+}

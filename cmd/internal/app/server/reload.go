@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/llmgw/llmgw/cmd/internal/config"
+	server "github.com/llmgw/llmgw/cmd/internal/config/server"
+)
+
+// reloader reads the configuration again on SIGHUP.
+type reloader struct {
+	read    func() (server.Config, error)
+	apply   func(server.Config) error
+	level   *slog.LevelVar
+	cert    *certificate // may be nil
+	log     *slog.Logger
+	metrics *metrics
+	running server.Config // what is in force; Run's goroutine only
+}
+
+func (r *reloader) run(ctx context.Context) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangup:
+			r.reload()
+		}
+	}
+}
+
+// reload applies what the file says, all of it that can change while requests
+// run, or nothing.
+func (r *reloader) reload() {
+	if err := r.tryReload(); err != nil {
+		r.metrics.reloads.WithLabelValues("refused").Inc()
+		faults, ok := errors.AsType[config.Faults](err)
+		if !ok {
+			r.log.Error("the configuration was not reloaded; the old one stays in force", "err", err)
+			return
+		}
+		r.log.Error("the configuration was not reloaded; the old one stays in force", "faults", len(faults))
+		for _, f := range faults {
+			r.log.Error("fault in the configuration", "err", f)
+		}
+		return
+	}
+	r.metrics.reloads.WithLabelValues("applied").Inc()
+	r.metrics.lastReload.SetToCurrentTime()
+}
+
+func (r *reloader) tryReload() error {
+	if r.read == nil {
+		return errors.New("there is no configuration file")
+	}
+	next, err := r.read()
+	if err != nil {
+		return err
+	}
+	if r.cert != nil && next.TLS == r.running.TLS {
+		// Its own poll would find the new certificate too, only later.
+		if _, err := r.cert.load(); err != nil {
+			return err
+		}
+	}
+	var rest []string
+	var changed []string
+	for _, key := range config.Changed(r.running, next) {
+		if live(key) {
+			changed = append(changed, key)
+		} else {
+			rest = append(rest, key)
+		}
+	}
+	applied := r.running.WithLive(next)
+	if err := r.apply(applied); err != nil {
+		return err
+	}
+	r.level.Set(next.Log.SlogLevel())
+	r.running = applied
+	r.log.Info("configuration reloaded", "changed", changed)
+	if len(rest) > 0 {
+		r.log.Warn("some changed keys take effect after a restart only", "keys", rest)
+	}
+	return nil
+}
+
+// live reports whether the key at path can change while the server runs.
+func live(path string) bool {
+	return slices.ContainsFunc(server.LiveKeys(), func(key string) bool {
+		return path == key || strings.HasPrefix(path, key+".")
+	})
+}

@@ -1,0 +1,178 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/dig"
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxevent"
+
+	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+)
+
+// Options are what Run needs to know.
+type Options struct {
+	Config config.Config
+	// Reload reads the configuration again; nil refuses SIGHUP.
+	Reload func() (config.Config, error)
+	Logger *slog.Logger   // required
+	Level  *slog.LevelVar // the logger's level, changed by a reload; nil if it cannot be
+	// Serving, if not nil, is called once, when every listener is served.
+	Serving func(Addresses)
+}
+
+// Addresses are where the listeners really are, after a port 0 was replaced.
+type Addresses struct {
+	Client  string // host:port
+	Admin   string // host:port
+	Metrics string // host:port; "" without such a listener
+	TLS     bool   // whether Client speaks TLS
+}
+
+// dataPlane is what the server serves.
+type dataPlane interface {
+	http.Handler
+	Run(ctx context.Context) error
+	Ready() error // why a request that comes now has nowhere to go
+	Reload(cfg config.Config) error
+}
+
+// startTimeout bounds opening and closing listeners.
+const startTimeout = 15 * time.Second
+
+// Run serves until ctx is done or the process is told to end by SIGTERM or
+// SIGINT, both of which are no error. Configuration faults are found before it
+// is called; an address that is taken or a part that fails is an error.
+func Run(ctx context.Context, opts Options) error {
+	return runWith(ctx, opts, gatewayModule(opts.Config.Gateway))
+}
+
+func runWith(ctx context.Context, opts Options, plane fx.Option) error {
+	var actors struct {
+		fx.In
+		Actors []Actor `group:"actors"`
+	}
+	app := fx.New(options(opts, plane), fx.Populate(&actors))
+	if err := app.Err(); err != nil {
+		return rootCause(err)
+	}
+	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := app.Start(startCtx); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	err := runActors(ctx, opts.Logger, actors.Actors)
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	return errors.Join(err, app.Stop(stopCtx))
+}
+
+// rootCause drops what dig says about its own workings: a constructor's error
+// is for the operator, who knows none of them.
+func rootCause(err error) error { return fmt.Errorf("server: %w", dig.RootCause(err)) }
+
+// options is the object graph of the role.
+func options(opts Options, plane fx.Option) fx.Option {
+	if opts.Level == nil {
+		opts.Level = new(slog.LevelVar)
+	}
+	return fx.Options(
+		fx.WithLogger(func() fxevent.Logger {
+			l := &fxevent.SlogLogger{Logger: opts.Logger}
+			l.UseLogLevel(slog.LevelDebug)
+			return l
+		}),
+		fx.StartTimeout(startTimeout),
+		fx.StopTimeout(startTimeout),
+		fx.Supply(opts.Config, opts.Logger, opts.Level),
+		plane,
+		metricsModule(),
+		listenersModule(),
+		clientModule(opts.Serving),
+		operatorsModule(),
+		reloadModule(opts.Reload),
+	)
+}
+
+// actor puts an Actor into the group that Run runs.
+func actor(constructor any) fx.Option {
+	return fx.Provide(fx.Annotate(constructor, fx.ResultTags(`group:"actors"`)))
+}
+
+func metricsModule() fx.Option {
+	return fx.Module("metrics", fx.Provide(
+		newRegistry,
+		func(reg *prometheus.Registry) prometheus.Registerer { return reg },
+		newMetrics,
+		func() *exposer { return new(exposer) },
+	))
+}
+
+func listenersModule() fx.Option {
+	return fx.Module("listeners", fx.Provide(
+		func(lc fx.Lifecycle, cfg config.Config, m *metrics) *listeners {
+			l := &listeners{cfg: cfg, metrics: m}
+			lc.Append(fx.Hook{OnStart: l.open, OnStop: l.close})
+			return l
+		},
+	))
+}
+
+func clientModule(serving func(Addresses)) fx.Option {
+	return fx.Module("client",
+		fx.Provide(
+			func(p dataPlane) *health { return &health{ready: p.Ready} },
+			func(cfg config.Config, log *slog.Logger, m *metrics, reg prometheus.Registerer) (*certificate, error) {
+				c, err := newCertificate(cfg.TLS, log, m)
+				if err != nil || c == nil {
+					return nil, err
+				}
+				return c, reg.Register(m.certificateExpiry)
+			},
+			func(cfg config.Config, p dataPlane, h *health, cert *certificate, log *slog.Logger) *client {
+				return newClient(cfg, p, h, cert, log)
+			},
+		),
+		actor(func(c *client, l *listeners) Actor { return c.actor(l) }),
+		actor(func(h *health, l *listeners, cfg config.Config, log *slog.Logger) Actor {
+			return h.actor(cfg.Shutdown.Grace, func() {
+				at := l.addresses()
+				log.Info("serving", "listen", at.Client, "admin_listen", at.Admin, "metrics_listen", at.Metrics, "tls", at.TLS)
+				if serving != nil {
+					serving(at)
+				}
+			})
+		}),
+		actor(func(c *certificate) Actor {
+			return Actor{Name: "certificate", Stage: StageOperators, Run: c.run}
+		}),
+	)
+}
+
+func operatorsModule() fx.Option {
+	return fx.Module("operators",
+		actor(func(l *listeners, e *exposer, h *health, reg *prometheus.Registry, log *slog.Logger) Actor {
+			e.expose(reg)
+			return operators("admin listener", func() net.Listener { return l.admin }, newAdminMux(e, h), log)
+		}),
+		actor(func(l *listeners, e *exposer, h *health, log *slog.Logger) Actor {
+			return operators("metrics listener", func() net.Listener { return l.metricsOnly }, newMetricsMux(e, h), log)
+		}),
+	)
+}
+
+func reloadModule(read func() (config.Config, error)) fx.Option {
+	return fx.Module("reload", actor(
+		func(cfg config.Config, p dataPlane, cert *certificate, level *slog.LevelVar, log *slog.Logger, m *metrics) Actor {
+			m.lastReload.SetToCurrentTime()
+			r := &reloader{read: read, apply: p.Reload, level: level, cert: cert, log: log, metrics: m, running: cfg}
+			return Actor{Name: "reload", Stage: StageSignals, Run: r.run}
+		}))
+}

@@ -1,0 +1,105 @@
+// Package cli is the command line of llmgw: one struct per command, each with
+// its flags and a Run method.
+//
+// Exit codes: 0 done, 1 failed, 80 wrong usage. What is asked for goes to
+// standard output, everything else to standard error.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/llmgw/llmgw/cmd/internal/config"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 80 // kong's own
+)
+
+// Streams are where a command writes.
+type Streams struct{ Out, Err io.Writer }
+
+// root is the commands of the binary.
+type root struct {
+	Server  serverCmd  `cmd:"" help:"Serve an OpenAI-compatible API over the engines that a file names."`
+	Demo    demoCmd    `cmd:"" help:"Serve a router and three simulated engines from this process; nothing to configure."`
+	Sim     simCmd     `cmd:"" help:"Serve one simulated engine that behaves like vLLM."`
+	Config  configCmd  `cmd:"" help:"Check or print the configuration of the server."`
+	Version versionCmd `cmd:"" help:"Print what this binary was built from."`
+}
+
+// exitRequest carries the code with which kong wants to end, after --help, to
+// Main, which alone returns one.
+type exitRequest int
+
+// Main runs the command that args name and returns the exit code. ctx ends it
+// in good order, as SIGTERM does.
+func Main(ctx context.Context, args []string, streams Streams) (code int) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case exitRequest:
+			code = int(r)
+		default:
+			panic(r)
+		}
+	}()
+	var commands root
+	parser, err := kong.New(&commands,
+		kong.Name("llmgw"),
+		kong.Description("One OpenAI-compatible service over a pile of inference engines."),
+		kong.Writers(streams.Out, streams.Err),
+		kong.Exit(func(code int) { panic(exitRequest(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(streams, slog.New(slog.NewTextHandler(streams.Err, nil))),
+	)
+	if err != nil {
+		panic(err) // the structs above are wrong
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(streams.Err, "llmgw: %v\nSee llmgw --help.\n", err)
+		return exitUsage
+	}
+	if err := command.Run(); err != nil {
+		report(streams.Err, err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+// errReported ends a command that has said itself what failed.
+var errReported = errors.New("cli: failed")
+
+// report says what failed: faults of a configuration one a line, so that an
+// editor finds them.
+func report(w io.Writer, err error) {
+	if errors.Is(err, errReported) {
+		return
+	}
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		fmt.Fprintf(w, "%v\nllmgw: %s in the configuration; nothing was started\n", faults, count(len(faults), "fault"))
+		return
+	}
+	fmt.Fprintf(w, "llmgw: %v\n", err)
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// environ is the variables of the process; tests set them as a shell would.
+func environ() []string { return os.Environ() }

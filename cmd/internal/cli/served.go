@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+)
+
+// served is the one line that --json prints when a command is ready, for
+// programs that started it.
+type served struct {
+	// BaseURL is the root of the client listener: the API is below it at /v1.
+	BaseURL string `json:"base_url"`
+	// AdminURL is the root of the admin listener.
+	AdminURL string   `json:"admin_url,omitempty"`
+	Models   []string `json:"models"`
+}
+
+func (s served) writeJSON(w io.Writer) {
+	// Fails only if nobody reads, and then there is nobody to tell.
+	_ = json.NewEncoder(w).Encode(s)
+}

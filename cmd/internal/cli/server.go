@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+
+	serverapp "github.com/llmgw/llmgw/cmd/internal/app/server"
+	server "github.com/llmgw/llmgw/cmd/internal/config/server"
+)
+
+type serverCmd struct {
+	Config string `short:"c" placeholder:"FILE" help:"Configuration, YAML; without it every key has its default and no endpoint is known."`
+}
+
+// Run serves until a signal.
+func (c *serverCmd) Run(ctx context.Context, streams Streams) error {
+	loaded, err := load(c.Config)
+	if err != nil {
+		return err
+	}
+	var level slog.LevelVar
+	log := loaded.Log.Logger(streams.Err, &level)
+	warn := func(l *server.Loaded) {
+		for _, w := range l.Environment { // the gateway speaks for itself
+			log.Warn("configuration", "warning", w)
+		}
+	}
+	warn(loaded)
+	opts := serverapp.Options{Config: loaded.Config, Logger: log, Level: &level}
+	if c.Config != "" {
+		opts.Reload = func() (server.Config, error) {
+			next, err := load(c.Config)
+			if err != nil {
+				return server.Config{}, err
+			}
+			warn(next)
+			return next.Config, nil
+		}
+	}
+	return serverapp.Run(ctx, opts)
+}
+
+// load reads the configuration and makes sure of what it names on this machine.
+func load(file string) (*server.Loaded, error) {
+	loaded, err := server.Load(file, environ())
+	if err != nil {
+		return nil, err
+	}
+	return loaded, loaded.Check()
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	simapp "github.com/llmgw/llmgw/cmd/internal/app/sim"
+	"github.com/llmgw/llmgw/cmd/internal/config"
+	"github.com/llmgw/llmgw/engines/sim"
+)
+
+type simCmd struct {
+	Listen       string  `help:"Address to serve; port 0 takes a free one." default:"127.0.0.1:8000"`
+	Config       string  `short:"c" help:"YAML file with the engine's configuration; without it an 8B model on one H100-class card."`
+	Model        string  `help:"Name of the model; overrides the file."`
+	Speed        float64 `help:"How many times faster than the hardware it simulates; overrides the file."`
+	Faults       string  `help:"Faults from the start, as in split_bytes=1,crlf=true; see engines/sim."`
+	FaultControl bool    `help:"Let clients cause faults by the header X-Sim-Faults and PUT /sim/faults."`
+	JSON         bool    `name:"json" help:"Print one JSON line with base_url and models when it serves."`
+}
+
+// Run serves one engine until a signal.
+func (c *simCmd) Run(ctx context.Context, streams Streams, log *slog.Logger) error {
+	cfg := sim.DefaultConfig()
+	source := config.Source{File: c.Config}
+	if c.Config != "" {
+		data, err := os.ReadFile(c.Config)
+		if err != nil {
+			return err
+		}
+		source.Data = data
+	}
+	if _, err := config.Load(&cfg, source); err != nil {
+		return err
+	}
+	if c.Model != "" {
+		cfg.Model = c.Model
+	}
+	if c.Speed != 0 {
+		cfg.Speed = c.Speed
+	}
+	var err error
+	if cfg.Faults, err = sim.ParseFaults(cfg.Faults, c.Faults); err != nil {
+		return err
+	}
+	cfg.FaultControl = cfg.FaultControl || c.FaultControl
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return simapp.Run(ctx, simapp.Options{
+		Listen: c.Listen, Config: cfg, Logger: log,
+		Ready: func(addr string) {
+			at := served{BaseURL: "http://" + addr, Models: append([]string{cfg.Model}, cfg.Aliases...)}
+			if c.JSON {
+				at.writeJSON(streams.Out)
+				return
+			}
+			fmt.Fprintf(streams.Out, "A simulated engine serves %s at %s\n", cfg.Model, at.BaseURL)
+		},
+	})
+}
