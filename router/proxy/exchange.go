@@ -21,7 +21,6 @@ func (p *Proxy) exchange(ctx context.Context, c *conn, req *Request, total time.
 	*r = Response{proxy: p, target: c.t, ctx: ctx, conn: c, total: total}
 	r.head.fields = fields
 	c.data, c.short, c.werr = nil, false, nil
-	r.stop = context.AfterFunc(ctx, c.abort)
 
 	whole, err := c.send(ctx, req, reused, min(p.cfg.Timeouts.ResponseHeader, time.Until(total)))
 	r.sent = time.Now()
@@ -33,8 +32,9 @@ func (p *Proxy) exchange(ctx context.Context, c *conn, req *Request, total time.
 		// What the engine said before it stopped reading may still be here.
 		limit = minTime(limit, r.sent.Add(afterLost))
 	}
-	h := headSink{r: r, method: req.Method, until: limit}
-	rerr := c.pump(ctx, &h)
+	h := &c.head
+	*h = headSink{r: r, method: req.Method, until: limit}
+	rerr := c.pump(ctx, h)
 	if rerr == nil {
 		rerr = h.err
 	}
@@ -86,6 +86,7 @@ func (c *conn) send(ctx context.Context, req *Request, reused bool, within time.
 		return false, errClosed
 	}
 	// A small request fits into the socket's buffer; this one may have to wait.
+	c.resp.watch()
 	_ = c.nc.SetWriteDeadline(time.Now().Add(within))
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)

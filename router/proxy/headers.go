@@ -89,7 +89,7 @@ func valueOf(b []byte) string {
 }
 
 // copyHeader adds the answer's headers that a client gets to dst. Names that the
-// answer's Connection header lists are left out.
+// answer's Connection header lists are left out, and those that dst has already.
 func copyHeader(dst http.Header, fields []field, buf []byte) {
 	var named []string
 	for _, f := range fields {
@@ -99,14 +99,19 @@ func copyHeader(dst http.Header, fields []field, buf []byte) {
 	}
 	// One backing array serves all single values.
 	vals := make([]string, 0, len(fields))
-	for _, f := range fields {
+	for i, f := range fields {
 		name := nameOf(buf[f.name:f.nameEnd])
 		if notReturned[name] || contains(named, name) {
 			continue
 		}
 		v := valueOf(buf[f.value:f.valueEnd])
 		if have, ok := dst[name]; ok {
-			dst[name] = append(have, v)
+			for _, e := range fields[:i] {
+				if nameOf(buf[e.name:e.nameEnd]) == name {
+					dst[name] = append(have, v)
+					break
+				}
+			}
 			continue
 		}
 		vals = append(vals, v)

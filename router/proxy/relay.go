@@ -59,25 +59,29 @@ const writeArmed = 16 << 10
 func (r *Response) Relay(w http.ResponseWriter, tap Tap, opts Options) (Outcome, error) {
 	defer r.Close()
 	r.decode()
-	x := relay{
-		r: r, w: w, tap: tap, rc: http.NewResponseController(w),
-		exact: opts.KeepLength && r.plain == nil, last: r.sent,
+	var x *relay
+	if r.conn != nil {
+		x = &r.conn.relay
+	} else {
+		x = new(relay)
 	}
+	*x = relay{r: r, w: w, tap: tap, exact: opts.KeepLength && r.plain == nil, last: r.sent}
 	err := x.run()
 	if !x.armed.IsZero() {
 		// The next answer on this connection starts without a deadline; bytes
 		// that still stand in a buffer go out under this one.
-		_ = x.rc.Flush()
-		_ = x.rc.SetWriteDeadline(time.Time{})
+		_ = x.flush()
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
-	return x.out, err
+	out := x.out
+	*x = relay{}
+	return out, err
 }
 
 // relay moves one body. It is the sink of the engine's connection.
 type relay struct {
 	r     *Response
 	w     http.ResponseWriter
-	rc    *http.ResponseController
 	tap   Tap
 	exact bool // the engine's length is the client's
 
@@ -180,10 +184,19 @@ func (x *relay) pass(b []byte) error {
 	if x.exact || x.r.done {
 		return nil // the last bytes leave with the end of the message, in one write
 	}
-	if err := x.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := x.flush(); err != nil {
 		return x.clientError(err)
 	}
 	return nil
+}
+
+// flush sends what is written; a writer that cannot is no error.
+func (x *relay) flush() error {
+	err := http.NewResponseController(x.w).Flush()
+	if err != nil && errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
 }
 
 // end sends what the tap held back. A body that only its connection's end could
@@ -207,7 +220,7 @@ func (x *relay) write(b []byte, now time.Time) error {
 	if x.out.Bytes += int64(len(b)); x.out.Bytes > writeArmed {
 		patience := x.r.proxy.cfg.ClientWrite
 		if want := now.Add(patience); want.Sub(x.armed) > patience/8 {
-			_ = x.rc.SetWriteDeadline(want)
+			_ = http.NewResponseController(x.w).SetWriteDeadline(want)
 			x.armed = want
 		}
 	}

@@ -21,7 +21,7 @@ type Response struct {
 	proxy  *Proxy
 	target *Target
 	ctx    context.Context //nolint:containedctx // of the one exchange that this value is
-	stop   func() bool     // unregisters the connection's abort
+	stop   func() bool     // unregisters the connection's abort; nil: it is not registered
 	sent   time.Time       // when the request's last byte was written
 	total  time.Time
 
@@ -44,7 +44,7 @@ func (r *Response) Get(name string) string {
 	}
 	for _, f := range r.head.fields {
 		if nameOf(r.conn.hbuf[f.name:f.nameEnd]) == name {
-			return string(r.conn.hbuf[f.value:f.valueEnd])
+			return valueOf(r.conn.hbuf[f.value:f.valueEnd])
 		}
 	}
 	return ""
@@ -71,6 +71,13 @@ func (r *Response) CopyHeader(dst http.Header) {
 	}
 }
 
+// watch asks for the connection's abort at the context's end.
+func (r *Response) watch() {
+	if r.stop == nil {
+		r.stop = context.AfterFunc(r.ctx, r.conn.abort)
+	}
+}
+
 // Close gives the exchange up. The engine sees its connection close, unless the
 // answer had already ended.
 func (r *Response) Close() {
@@ -79,7 +86,7 @@ func (r *Response) Close() {
 		return
 	}
 	c := r.conn
-	ours := r.stop() // false: abort has run, or is running
+	ours := r.stop == nil || r.stop() // false: abort has run, or is running
 	if ours && r.done && r.head.keep && len(c.data) == 0 {
 		c.t.put(c, time.Now())
 		return

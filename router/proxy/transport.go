@@ -76,8 +76,8 @@ func (x *httpExchange) close() {
 func (x *httpExchange) copyHeader(dst http.Header) {
 	named := connectionNames(x.resp.Header["Connection"])
 	for name, v := range x.resp.Header {
-		if !notReturned[name] && !contains(named, name) {
-			dst[name] = append(dst[name], v...)
+		if _, ours := dst[name]; !ours && !notReturned[name] && !contains(named, name) {
+			dst[name] = v
 		}
 	}
 }
