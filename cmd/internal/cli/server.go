@@ -21,23 +21,22 @@ func (c *serverCmd) Run(ctx context.Context, streams Streams) error {
 	var level slog.LevelVar
 	log := loaded.Log.Logger(streams.Err, &level)
 	warn := func(l *server.Loaded) {
-		for _, w := range l.Environment { // the gateway speaks for itself
+		for _, w := range l.Oddities {
 			log.Warn("configuration", "warning", w)
 		}
 	}
 	warn(loaded)
-	opts := serverapp.Options{Config: loaded.Config, Logger: log, Level: &level}
-	if c.Config != "" {
-		opts.Reload = func() (server.Config, error) {
+	return serverapp.Run(ctx, serverapp.Options{
+		Config: loaded.Config, Logger: log, Level: &level,
+		Reload: func() (server.Config, error) {
 			next, err := load(c.Config)
 			if err != nil {
 				return server.Config{}, err
 			}
 			warn(next)
 			return next.Config, nil
-		}
-	}
-	return serverapp.Run(ctx, opts)
+		},
+	})
 }
 
 // load reads the configuration and makes sure of what it names on this machine.

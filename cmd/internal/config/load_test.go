@@ -245,6 +245,11 @@ labels: [1]
 		},
 		{name: "hint", data: "items: [{id: a, url: u, key: hunter2}]", want: []string{`f.yaml:1: items[0].key: secrets stand elsewhere`}},
 		{name: "duration without unit", data: "router: {timeouts: {dial: 5}}", want: []string{`f.yaml:1: router.timeouts.dial: "5" has no unit; want e.g. 5s or 5ms`}},
+		{name: "empty entries", data: "items:\n-\n- {id: a, url: u, models: [~]}\nnames: [~]\n", want: []string{
+			`f.yaml:2: items[0]: is empty; want the keys id, url, models, token`,
+			`f.yaml:3: items[1].models[0]: is empty; want text or the keys name, upstream`,
+			`f.yaml:4: names[0]: has no value; want text, or leave the key out`,
+		}},
 		{name: "octal", data: "router: {retries: 010}", want: []string{`f.yaml:1: router.retries: "010" is not accepted; want a whole number, e.g. 3`}},
 		{name: "null", data: "listen:\n", want: []string{`f.yaml:1: listen: has no value; want text, or leave the key out`}},
 		{name: "tags", data: "listen: !x y\nrouter: {retries: !!binary aGk=}\n", want: []string{

@@ -130,11 +130,13 @@ func (r *reader) list(n *yaml.Node, t reflect.Type, path string) []any {
 		r.positions[inner] = r.at(item)
 		v, ok := r.value(item, t.Elem(), inner)
 		if !ok {
+			if !r.broken[inner] { // a section that is kept at its default elsewhere
+				r.add(r.at(item), inner, "is empty; want %s", want(t.Elem()))
+			}
 			// The entries after it keep their positions.
 			if v = any(map[string]any{}); !IsSection(t.Elem()) {
 				v = reflect.Zero(t.Elem()).Interface()
 			}
-			r.broken[inner] = true
 		}
 		out = append(out, v)
 	}

@@ -15,22 +15,42 @@ import (
 // Loaded is a configuration with what is worth saying about it.
 type Loaded struct {
 	Config
-	// Environment is what is odd about the variables of the process, one line
-	// each.
-	Environment []string
+	// Oddities are what is allowed and probably not meant, as far as only this
+	// package sees it: in the environment and in the list of endpoints. The
+	// gateway logs what it sees itself.
+	Oddities []string
 
 	result *config.Result
 }
 
-// Warnings returns what is allowed and probably not meant, one line each: of
-// the environment, of the file, and of what the file names on this machine.
+// Warnings returns everything that is allowed and probably not meant, one line
+// each: oddities, those that the gateway sees, and what Check finds.
 func (l *Loaded) Warnings() []string {
-	out := slices.Clone(l.Environment)
+	out := slices.Clone(l.Oddities)
 	for _, w := range l.Gateway.Warnings() {
 		out = append(out, l.result.Locate(errors.New(w)).Error())
 	}
 	if err := l.Check(); err != nil {
 		out = append(out, strings.Split(err.Error(), "\n")...)
+	}
+	return out
+}
+
+// sharedEngines finds engines that are listed twice for one model: each entry
+// counts its own requests, so such an engine gets twice its share.
+func (l *Loaded) sharedEngines() []string {
+	type target struct{ url, model string }
+	var out []string
+	first := make(map[target]int)
+	for i, e := range l.Gateway.Endpoints {
+		for _, m := range e.Models {
+			at := target{strings.TrimRight(e.URL, "/"), m.Name}
+			if j, twice := first[at]; twice {
+				out = append(out, fmt.Sprintf("endpoints[%d].url: the engine of endpoints[%d] again, for the model %q; it gets twice its share of the load", i, j, m.Name))
+				break
+			}
+			first[at] = i
+		}
 	}
 	return out
 }
@@ -76,7 +96,10 @@ func Parse(file string, data []byte, environ []string) (*Loaded, error) {
 		return slices.ContainsFunc(l.Gateway.Endpoints, func(e gateway.Endpoint) bool { return e.KeyEnv == name })
 	})
 	if len(unknown) > 0 {
-		l.Environment = append(l.Environment, fmt.Sprintf("no key belongs to the environment variables %s; they are ignored", strings.Join(unknown, ", ")))
+		l.Oddities = append(l.Oddities, fmt.Sprintf("no key belongs to the environment variables %s; they are ignored", strings.Join(unknown, ", ")))
+	}
+	for _, w := range l.sharedEngines() {
+		l.Oddities = append(l.Oddities, l.result.Locate(errors.New(w)).Error())
 	}
 	return l, nil
 }

@@ -1,0 +1,192 @@
+package server_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/llmgw/llmgw/cmd/internal/config"
+	"github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/router/endpoint"
+)
+
+func parse(t *testing.T, text string, environ ...string) (*server.Loaded, []string) {
+	t.Helper()
+	l, err := server.Parse("f.yaml", []byte(text), environ)
+	if err != nil {
+		return nil, strings.Split(err.Error(), "\n")
+	}
+	return l, nil
+}
+
+// A static endpoint takes every field it is documented to have.
+func TestEndpointFields(t *testing.T) {
+	l, faults := parse(t, `
+endpoints:
+  - {id: a, url: "https://h:1/base/", models: [m, {name: n, upstream: u}], pool: p, weight: 2, engine: auto, key_env: K, ca_file: /ca}
+`)
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	want := endpoint.Spec{
+		ID: "a", URL: "https://h:1/base/", Pool: "p", Weight: 2, Engine: "auto", CAFile: "/ca",
+		Models: []endpoint.Model{{Name: "m"}, {Name: "n", Upstream: "u"}},
+	}
+	if diff := cmp.Diff(want, l.Gateway.Endpoints[0].Spec); diff != "" || l.Gateway.Endpoints[0].KeyEnv != "K" {
+		t.Errorf("endpoint (-want +got):\n%s", diff)
+	}
+}
+
+// What would send requests astray without a word is refused, with its line.
+func TestMisroutingIsRefused(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"unknown fallback", "models: [{name: a, fallbacks: [b]}]", []string{
+			`f.yaml:1: models[0].fallbacks[0]: "b" is no model or alias of this catalog; name one that is, or add it`,
+		}},
+		{"alias of two", "models:\n- {name: a, aliases: [x]}\n- {name: b, aliases: [x]}", []string{
+			`f.yaml:3: models[1].aliases[0]: "x" is already an alias of models[0]; a name or alias leads to one model`,
+		}},
+		{"unknown profile", "models: [{name: a, routing_profile: chatty}]\nrouter: {default_profile: fast}", []string{
+			`f.yaml:1: models[0].routing_profile: "chatty" is no routing profile; want one of chat, batch, long-context, debug`,
+			`f.yaml:2: router.default_profile: "fast" is no routing profile; want one of chat, batch, long-context, debug`,
+		}},
+		{"the same id, no models, unknown engine", "endpoints:\n- {id: a, url: http://h, models: [m]}\n- id: a\n  url: http://i\n  models: []\n  engine: vlm", []string{
+			`f.yaml:3: endpoints[1].id: "a" is used by endpoints[0] too; want one of its own`,
+			`f.yaml:5: endpoints[1].models: is empty; want at least one model`,
+			`f.yaml:6: endpoints[1].engine: "vlm" is unknown; want auto or one of [infinity llamacpp lmdeploy lmstudio mlx ollama sglang tei tgi triton trtllm vllm]`,
+		}},
+		{"sections of later versions", "admission: {enabled: true}\nlanding: {contact: x}\ncontrol: {}\nagent_listen: ':1'", []string{
+			`f.yaml:1: admission: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
+			`f.yaml:2: landing: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
+			`f.yaml:3: control: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
+			`f.yaml:4: agent_listen: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, got := parse(t, tt.text)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("faults (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What may be meant is a warning with its line, and stops nothing.
+func TestWarnings(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, faults := parse(t, `models:
+- name: nobody
+endpoints:
+- {id: a, url: http://h, models: [m], key_env: LLMGW_TEST_KEY_A}
+- {id: b, url: http://h/, models: [m, n], key_file: /nonexistent/key}
+- {id: c, url: https://h, models: [m], ca_file: `+empty+`}
+tls: {cert_file: /nonexistent/cert, key_file: /nonexistent/key}
+`, "LLMGW_TEST_KEY_B=x", "LLMGW_TEST_KEY_A=x", "LLMGW_PORT=tcp://10.0.0.1:80")
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	want := []string{
+		`no key belongs to the environment variables LLMGW_PORT, LLMGW_TEST_KEY_B; they are ignored`,
+		`f.yaml:5: endpoints[1].url: the engine of endpoints[0] again, for the model "m"; it gets twice its share of the load`,
+		`f.yaml:2: models[0].name: no endpoint serves "nobody"; requests for it get its fallbacks, or 503`,
+		`f.yaml:4: endpoints[0].key_env: the environment variable "LLMGW_TEST_KEY_A" is not set; set it, or leave the key out`,
+		`f.yaml:5: endpoints[1].key_file: open /nonexistent/key: no such file or directory`,
+		`f.yaml:6: endpoints[2].ca_file: "` + empty + `" holds no certificate; want PEM`,
+		`f.yaml:7: tls.cert_file: open /nonexistent/cert: no such file or directory`,
+	}
+	if diff := cmp.Diff(want, l.Warnings()); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if err := l.Check(); !config.IsFault(err) {
+		t.Errorf("Check = %v, want faults", err)
+	}
+}
+
+func TestPrintedDefaultsReadBack(t *testing.T) {
+	var out bytes.Buffer
+	if err := config.Print(&out, server.DefaultConfig()); err != nil {
+		t.Fatal(err)
+	}
+	l, faults := parse(t, out.String())
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	// An empty list is not nil, and means the same.
+	l.Gateway.Models, l.Gateway.Endpoints = nil, nil
+	if diff := cmp.Diff(server.DefaultConfig(), l.Config); diff != "" {
+		t.Errorf("after printing and reading (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoadReadsFiles(t *testing.T) {
+	if _, err := server.Load(filepath.Join(t.TempDir(), "none.yaml"), nil); err == nil || config.IsFault(err) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := server.Load(t.TempDir(), nil); err == nil || config.IsFault(err) {
+		t.Errorf("a directory: %v", err)
+	}
+	l, err := server.Load("", []string{"LLMGW_ROUTER__RETRIES=0"})
+	if err != nil || l.Gateway.Router.Core.Retries != 0 {
+		t.Errorf("variables alone: %+v, %v", l, err)
+	}
+	huge := filepath.Join(t.TempDir(), "huge.yaml")
+	if err := os.WriteFile(huge, bytes.Repeat([]byte("#"), config.MaxFileBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Load(huge, nil); !config.IsFault(err) {
+		t.Errorf("a huge file: %v", err)
+	}
+}
+
+// No text panics, and whatever is accepted is valid and can be printed.
+func FuzzParse(f *testing.F) {
+	example, err := os.ReadFile(filepath.Join(repository, "examples", "server.yaml"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(example)
+	f.Add([]byte("endpoints:\n- &a {id: a, url: http://h, models: [m]}\n- {<<: *a, id: b}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l, err := server.Parse("f.yaml", data, nil)
+		if err != nil {
+			if !config.IsFault(err) {
+				t.Errorf("error that is no fault of the file: %v", err)
+			}
+			return
+		}
+		if err := l.Validate(); err != nil {
+			t.Errorf("accepted and not valid: %v", err)
+		}
+		var out bytes.Buffer
+		if err := config.Print(&out, l.Config); err != nil {
+			t.Error(err)
+		}
+		again, err := server.Parse("printed", out.Bytes(), nil)
+		if err != nil {
+			t.Fatalf("what is printed is not accepted: %v\n%s", err, out.String())
+		}
+		if diff := config.Changed(l.Config, again.Config); len(diff) > 0 && !emptyLists(l.Config, again.Config) {
+			t.Errorf("printing and reading changes %v\n%s", diff, out.String())
+		}
+	})
+}
+
+// emptyLists reports whether two configurations differ only in lists that are
+// nil in one and empty in the other.
+func emptyLists(a, b server.Config) bool {
+	var one, two bytes.Buffer
+	_ = config.Print(&one, a) // a buffer takes everything
+	_ = config.Print(&two, b)
+	return one.String() == two.String()
+}
