@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"os/signal"
 	"slices"
-	"syscall"
 
 	"github.com/oklog/run"
 )
@@ -34,16 +35,26 @@ type Actor struct {
 	Stop func()
 }
 
-// runActors runs the actors until the first returns, stops them by stage, waits
-// for all, and returns the first one's error; the end of ctx and a signal are
-// none. fx hands actors over in random order, hence the sorting; run.Group
-// interrupts one after the other in the order added.
-func runActors(ctx context.Context, log *slog.Logger, actors []Actor) error {
+// runActors runs the actors until the first returns or a signal comes, stops
+// them by stage, waits for all, and returns the first one's error; the end of
+// ctx and a signal are none. fx hands actors over in random order, hence the
+// sorting; run.Group interrupts one after the other in the order added.
+func runActors(ctx context.Context, log *slog.Logger, signals chan os.Signal, actors []Actor) error {
 	actors = slices.Clone(actors)
 	slices.SortStableFunc(actors, func(a, b Actor) int { return int(a.Stage - b.Stage) })
 	var g run.Group
-	execute, interrupt := run.SignalHandler(ctx, syscall.SIGINT, syscall.SIGTERM)
-	g.Add(execute, interrupt)
+	ended, end := context.WithCancel(ctx)
+	g.Add(func() error {
+		select {
+		case s := <-signals:
+			// The next one has its usual effect: it kills.
+			signal.Stop(signals)
+			log.Info("signal", "signal", s.String())
+			return run.ErrSignal
+		case <-ended.Done():
+			return context.Cause(ended)
+		}
+	}, func(error) { end() })
 	for _, a := range actors {
 		// Not a child of ctx: its end is one of the reasons to stop, and
 		// then what drains must outlive it.
@@ -63,7 +74,7 @@ func runActors(ctx context.Context, log *slog.Logger, actors []Actor) error {
 		})
 	}
 	err := g.Run()
-	if errors.Is(err, run.ErrSignal) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+	if errors.Is(err, run.ErrSignal) || (ctx.Err() != nil && errors.Is(err, context.Cause(ctx))) {
 		return nil
 	}
 	return err

@@ -83,6 +83,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	m.reloads.WithLabelValues("applied")
 	m.reloads.WithLabelValues("refused")
+	m.lastReload.SetToCurrentTime() // what New was given is applied
 	for _, c := range []prometheus.Collector{m.connections, m.connectionsRefused, m.reloads, m.lastReload} {
 		if err := reg.Register(c); err != nil {
 			return nil, err

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/llmgw/llmgw/cmd/internal/config"
 	server "github.com/llmgw/llmgw/cmd/internal/config/server"
@@ -22,18 +20,16 @@ type reloader struct {
 	cert    *certificate // may be nil
 	log     *slog.Logger
 	metrics *metrics
+	hangup  chan os.Signal
 	running server.Config // what is in force; Run's goroutine only
 }
 
 func (r *reloader) run(ctx context.Context) error {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-hangup:
+		case <-r.hangup:
 			r.reload()
 		}
 	}
@@ -60,9 +56,6 @@ func (r *reloader) reload() {
 }
 
 func (r *reloader) tryReload() error {
-	if r.read == nil {
-		return errors.New("there is no configuration file")
-	}
 	next, err := r.read()
 	if err != nil {
 		return err

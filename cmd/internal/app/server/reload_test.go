@@ -65,9 +65,4 @@ func TestReload(t *testing.T) {
 	if applied, refused := testutil.ToFloat64(m.reloads.WithLabelValues("applied")), testutil.ToFloat64(m.reloads.WithLabelValues("refused")); applied != 2 || refused != 2 {
 		t.Errorf("counted %v applied, %v refused; want 2, 2", applied, refused)
 	}
-
-	r.read = nil
-	if said := reload(); !strings.Contains(said, "no configuration file") {
-		t.Errorf("log = %s", said)
-	}
 }

@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,7 +23,8 @@ import (
 // Options are what Run needs to know.
 type Options struct {
 	Config config.Config
-	// Reload reads the configuration again; nil refuses SIGHUP.
+	// Reload reads the configuration again on SIGHUP; nil leaves SIGHUP its
+	// usual effect, which is to end the process.
 	Reload func() (config.Config, error)
 	Logger *slog.Logger   // required
 	Level  *slog.LevelVar // the logger's level, changed by a reload; nil if it cannot be
@@ -59,6 +63,11 @@ func runWith(ctx context.Context, opts Options, plane fx.Option) error {
 		fx.In
 		Actors []Actor `group:"actors"`
 	}
+	// From here on, not from when an actor runs: whoever is told that the server
+	// is ready may send a signal at once.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
 	app := fx.New(options(opts, plane), fx.Populate(&actors))
 	if err := app.Err(); err != nil {
 		return rootCause(err)
@@ -68,7 +77,7 @@ func runWith(ctx context.Context, opts Options, plane fx.Option) error {
 	if err := app.Start(startCtx); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	err := runActors(ctx, opts.Logger, actors.Actors)
+	err := runActors(ctx, opts.Logger, signals, actors.Actors)
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
 	return errors.Join(err, app.Stop(stopCtx))
@@ -86,7 +95,9 @@ func options(opts Options, plane fx.Option) fx.Option {
 	return fx.Options(
 		fx.WithLogger(func() fxevent.Logger {
 			l := &fxevent.SlogLogger{Logger: opts.Logger}
+			// Errors come back from Start and Stop and are told once.
 			l.UseLogLevel(slog.LevelDebug)
+			l.UseErrorLevel(slog.LevelDebug)
 			return l
 		}),
 		fx.StartTimeout(startTimeout),
@@ -169,10 +180,19 @@ func operatorsModule() fx.Option {
 }
 
 func reloadModule(read func() (config.Config, error)) fx.Option {
+	if read == nil {
+		return fx.Options()
+	}
 	return fx.Module("reload", actor(
-		func(cfg config.Config, p dataPlane, cert *certificate, level *slog.LevelVar, log *slog.Logger, m *metrics) Actor {
-			m.lastReload.SetToCurrentTime()
-			r := &reloader{read: read, apply: p.Reload, level: level, cert: cert, log: log, metrics: m, running: cfg}
+		func(lc fx.Lifecycle, cfg config.Config, p dataPlane, cert *certificate, level *slog.LevelVar, log *slog.Logger, m *metrics) Actor {
+			r := &reloader{
+				read: read, apply: p.Reload, level: level, cert: cert, log: log, metrics: m, running: cfg,
+				hangup: make(chan os.Signal, 1),
+			}
+			lc.Append(fx.StartStopHook(
+				func() { signal.Notify(r.hangup, syscall.SIGHUP) },
+				func() { signal.Stop(r.hangup) },
+			))
 			return Actor{Name: "reload", Stage: StageSignals, Run: r.run}
 		}))
 }

@@ -345,7 +345,10 @@ func TestAPartThatFailsEndsAll(t *testing.T) {
 }
 
 func TestGraph(t *testing.T) {
-	opts := Options{Config: testConfig(), Logger: slog.New(slog.DiscardHandler)}
+	opts := Options{
+		Config: testConfig(), Logger: slog.New(slog.DiscardHandler),
+		Reload: func() (config.Config, error) { return testConfig(), nil },
+	}
 	var actors struct {
 		fx.In
 		Actors []Actor `group:"actors"`
