@@ -1,7 +1,9 @@
 package router
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -37,19 +39,19 @@ func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
 		return exchangeError(c.kind)
 	}
 	c.out.Result = ResultNoEndpoint
-	return openai.NoEndpoint(c.peek.Model, noEndpointRetry)
+	return openai.NoEndpoint(c.peek.Model, cmp.Or(c.again, noEndpointRetry))
 }
 
-// noEndpointRetry is when a client may come again that found no endpoint: a
-// breaker's cooldown may be over by then.
+// noEndpointRetry is when a client may come again that found no endpoint, if no
+// breaker says when it will let one through.
 const noEndpointRetry = 2 * time.Second
 
 // request fills in what all attempts have in common.
 func (c *call) request() {
 	r := c.req
-	p := r.URL.EscapedPath()
+	p := c.route.path // one that needs no escapes
 	if r.URL.RawQuery != "" {
-		p += "?" + r.URL.RawQuery
+		p += "?" + plainQuery(r.URL.RawQuery)
 	}
 	c.send = proxy.Request{
 		Method: r.Method, Path: p, Header: r.Header, ID: c.id,
@@ -85,7 +87,11 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 		e, place, err := rt.deps.Scheduler.Decide(profile, &c.sched, pool, nil, &c.decision)
 		c.out.Decision = &c.decision
 		if err != nil {
-			if !errors.Is(err, schedule.ErrNoEndpoint) {
+			if none, ok := errors.AsType[*schedule.NoEndpointError](err); ok {
+				if in := none.RetryAfter; in > 0 && (c.again == 0 || in < c.again) {
+					c.again = in
+				}
+			} else {
 				rt.log.Error("no decision", "request", c.id, "model", m.Name, "profile", profile, "err", err)
 			}
 			return false, false
@@ -97,7 +103,9 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 		c.out.Endpoint = e.ID()
 		e.Touch(now)
 		if !c.attemptAt(e, place, m, data) {
-			c.out.Served = m.Name
+			if c.out.Status != 0 {
+				c.out.Served = m.Name
+			}
 			return true, false
 		}
 		c.tried = append(c.tried, e)
@@ -124,6 +132,12 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 		c.kind = proxy.KindDial
 		return true
 	}
+	if c.shared {
+		// The attempt before may still be read from; this one gets its own.
+		c.parts, c.peek = nil, openai.Peek{}
+		_ = openai.PeekBody(data, &c.peek) // which succeeded before
+	}
+	c.shared = c.shared || e.URL().Scheme != "http"
 	edit := openai.Edit{InjectUsage: rt.cfg.InjectUsage && c.route.usage}
 	if name := e.UpstreamModel(m.Name); name != c.peek.Model {
 		edit.Model = name
@@ -135,15 +149,19 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	if err != nil {
 		return c.failed(e, err, now)
 	}
-	v := judgeStatus(resp.Status, resp.Get("Retry-After"), e.Spec().Secret != "", now)
-	v.tell(e, now)
 	if resp.Status >= 300 {
+		v := judgeStatus(resp.Status, resp.Get("Retry-After"), e.Spec().Secret != "", now)
+		v.tell(e, now)
 		return c.engineError(e, resp, v)
 	}
 
 	events := isEventStream(resp.Get("Content-Type"))
 	strip, _ := c.peek.Injects(edit)
-	c.tap.reset(c, events, openai.StreamOptions{Dialect: c.route.dialect, StripUsage: strip})
+	c.tap.reset(c, events, openai.StreamOptions{
+		Dialect: c.route.dialect, StripUsage: strip,
+		// Asked for without include_usage it does nothing, until we add that.
+		StripContinuous: strip && c.peek.ContinuousUsage,
+	})
 	h := c.w.Header()
 	c.idHeaders(h)
 	if events {
@@ -151,7 +169,7 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 		h["X-Accel-Buffering"] = noBuffering
 	}
 	status := resp.Status
-	c.shared = resp.SharesBody()
+	c.at = e
 	done, err := resp.Relay(c.w, &c.tap, proxy.Options{KeepLength: !events})
 	o.FirstContent, o.BytesOut = done.FirstContent, done.Bytes
 	if done.Started {
@@ -160,6 +178,7 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	}
 	if err == nil {
 		o.Result = ResultOK
+		e.Succeeded(time.Now())
 		return false
 	}
 	if !done.Started {
@@ -178,7 +197,19 @@ var (
 
 // answering is called when the first bytes go to the client: the request's body
 // is needed no more.
+//
+// A whole answer is what resets an endpoint's count of failures: one that begins
+// every answer and ends none must not look healthy in between. But a probe that
+// answers has shown enough, and others need not wait for its end.
 func (c *call) answering() {
+	c.dropBody()
+	if now := time.Now(); c.at.State(now) != endpoint.Closed {
+		c.at.Succeeded(now)
+	}
+}
+
+// dropBody gives up the request's body, which may be called twice.
+func (c *call) dropBody() {
 	if c.shared {
 		c.body.forget()
 		return
@@ -193,7 +224,7 @@ func (c *call) failed(e *endpoint.Endpoint, err error, now time.Time) (again boo
 		pe = &proxy.Error{Kind: proxy.KindProtocol, Err: err}
 	}
 	if pe.Kind == proxy.KindCanceled || pe.Kind == proxy.KindClient {
-		c.out.Result = ResultCanceled
+		c.canceled()
 		return false
 	}
 	v := judgeError(pe.Kind)
@@ -208,7 +239,11 @@ func (c *call) cut(e *endpoint.Endpoint, err error) {
 	o := &c.out
 	pe, ok := errors.AsType[*proxy.Error](err)
 	if ok && (pe.Kind == proxy.KindCanceled || pe.Kind == proxy.KindClient) {
-		o.Result = ResultCanceled
+		c.canceled()
+		return
+	}
+	if c.tap.events && c.tap.stream.Done() {
+		o.Result = ResultOK // nothing but the framing's end is missing
 		return
 	}
 	kind := proxy.KindCut
@@ -218,7 +253,11 @@ func (c *call) cut(e *endpoint.Endpoint, err error) {
 	o.Result = ResultCut
 	judgeError(kind).tell(e, time.Now())
 	c.rt.log.Warn("answer cut", "request", c.id, "endpoint", e.ID(), "kind", kind.String(), "bytes", o.BytesOut, "err", err)
-	if !c.tap.events || c.tap.stream.Failed() {
+	if !c.tap.events {
+		c.broken = true // a document that ends early must not look whole
+		return
+	}
+	if c.tap.stream.Failed() {
 		return
 	}
 	ev := exchangeError(kind)
@@ -228,6 +267,13 @@ func (c *call) cut(e *endpoint.Endpoint, err error) {
 	}
 	_, _ = c.w.Write(c.errorEvent(ev))
 	_ = http.NewResponseController(c.w).Flush()
+}
+
+// canceled notes that the client left. If it was the server that ended the
+// context, the client is still there and must not take what it got for all.
+func (c *call) canceled() {
+	c.out.Result = ResultCanceled
+	c.broken = true
 }
 
 // exchangeError is what a client is told of a failed exchange.
@@ -243,6 +289,24 @@ func exchangeError(k proxy.Kind) *openai.Error {
 		return openai.UpstreamTimeout("the whole answer")
 	}
 	return openai.UpstreamFailed()
+}
+
+// plainQuery escapes what a request line cannot carry; a client of HTTP/2 can
+// send it all the same.
+func plainQuery(q string) string {
+	odd := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if !strings.ContainsFunc(q, odd) {
+		return q
+	}
+	var b strings.Builder
+	for _, c := range []byte(q) {
+		if odd(rune(c)) {
+			fmt.Fprintf(&b, "%%%02X", c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }
 
 func isEventStream(contentType string) bool { return mediaType(contentType, "text/event-stream") }

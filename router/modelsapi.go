@@ -75,7 +75,7 @@ func (c *call) anthropicModels(list []Model) *openai.Error {
 // modelOf reads the model's name from the path: one segment with its slashes
 // escaped, as some SDKs send it, or several, as others do.
 func modelOf(u *url.URL) (string, bool) {
-	raw := strings.TrimPrefix(u.EscapedPath(), "/v1/models/")
+	raw := strings.TrimPrefix(strings.TrimPrefix(u.EscapedPath(), "/v1"), "/models/")
 	name, err := url.PathUnescape(raw)
 	if err != nil || name == "" {
 		return "", false

@@ -23,6 +23,8 @@ type route struct {
 	dialect openai.Dialect
 	// label is the path as metrics and records show it: of a bounded set.
 	label string
+	// path is where an engine has it.
+	path string
 	// usage: streams take stream_options, so usage can be asked for.
 	usage bool
 }
@@ -61,7 +63,7 @@ var adminPaths = map[string]bool{ //nolint:gochecknoglobals // constant table
 // lookup says what the path of u means.
 func lookup(r *http.Request) route {
 	p := r.URL.Path
-	if rt, ok := inferencePaths[p]; ok {
+	if rt, ok := inferencePaths[p]; ok && r.URL.RawPath == "" {
 		rt.kind, rt.label = routeInference, p
 		if rt.dialect == 0 {
 			rt.dialect = openai.DialectChat
@@ -73,12 +75,12 @@ func lookup(r *http.Request) route {
 		sh = shapeAnthropic
 	}
 	switch {
-	case p == "/v1/models":
+	case p == "/v1/models" && r.URL.RawPath == "":
 		return route{kind: routeModels, label: p, shape: sh}
 	case strings.HasPrefix(p, "/v1/models/"):
 		return route{kind: routeModel, label: "/v1/models/{model}", shape: sh}
 	case strings.HasPrefix(p, "/v1/") && !adminPaths[p] && plain(r.URL.EscapedPath(), p):
-		return route{kind: routeInference, label: "other", shape: sh, dialect: openai.DialectChat}
+		return route{kind: routeInference, label: "other", path: p, shape: sh, dialect: openai.DialectChat}
 	}
 	return route{kind: routeNone, label: "other", shape: sh}
 }
