@@ -11,6 +11,7 @@ type chunkState uint8
 
 const (
 	chunkSize chunkState = iota
+	chunkPad             // white space after the size
 	chunkExt
 	chunkSizeLF
 	chunkData
@@ -18,7 +19,8 @@ const (
 	chunkDataLF
 	chunkTrailer     // at the start of a trailer line
 	chunkTrailerLine // within one
-	chunkTrailerLF   // after the CR of the empty line
+	chunkTrailerLF   // after its CR
+	chunkLastLF      // after the CR of the empty line
 	chunkDone
 )
 
@@ -74,8 +76,23 @@ func (d *chunked) decode(b []byte) (payload []byte, used int, err error) {
 				return nil, 0, errChunk
 			case c == '\r':
 				d.state = chunkSizeLF
-			case c == ';' || c == ' ' || c == '\t':
+			case c == ';':
 				d.state = chunkExt
+			case c == ' ' || c == '\t':
+				d.state = chunkPad
+			default:
+				return nil, 0, errChunk
+			}
+		case chunkPad:
+			switch b[i] {
+			case '\r':
+				d.state = chunkSizeLF
+			case ';':
+				d.state = chunkExt
+			case ' ', '\t':
+				if d.line++; d.line > maxChunkLine {
+					return nil, 0, errChunk
+				}
 			default:
 				return nil, 0, errChunk
 			}
@@ -106,20 +123,24 @@ func (d *chunked) decode(b []byte) (payload []byte, used int, err error) {
 				return nil, 0, errChunk
 			}
 			d.state = chunkSize
-		case chunkTrailer:
-			d.state = chunkTrailerLine
-			if b[i] == '\r' {
-				d.state = chunkTrailerLF
-			} else if b[i] == '\n' {
+		case chunkTrailer, chunkTrailerLine:
+			if d.line++; d.line > maxTrailer || b[i] == '\n' {
 				return nil, 0, errChunk
 			}
-		case chunkTrailerLine:
-			if b[i] == '\n' {
-				d.state = chunkTrailer
-			} else if d.line++; d.line > maxTrailer {
-				return nil, 0, errChunk
+			switch {
+			case b[i] != '\r':
+				d.state = chunkTrailerLine
+			case d.state == chunkTrailer:
+				d.state = chunkLastLF
+			default:
+				d.state = chunkTrailerLF
 			}
 		case chunkTrailerLF:
+			if b[i] != '\n' {
+				return nil, 0, errChunk
+			}
+			d.state = chunkTrailer
+		case chunkLastLF:
 			if b[i] != '\n' {
 				return nil, 0, errChunk
 			}

@@ -84,7 +84,7 @@ var (
 	errTEAndCL     = errors.New("Transfer-Encoding and Content-Length together")
 	errTwoLengths  = errors.New("more than one Content-Length")
 	errLength      = errors.New("a Content-Length that is no number")
-	errTE          = errors.New("a Transfer-Encoding other than chunked")
+	errTE          = errors.New("a Transfer-Encoding other than one chunked")
 	errUpgrade     = errors.New("101 Switching Protocols, which nobody asked for")
 	errChunk       = errors.New("a malformed chunk")
 	errTooMany1xx  = errors.New("more than 16 interim answers")

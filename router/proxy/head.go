@@ -64,7 +64,7 @@ func (h *head) parse(b []byte, method string) error {
 		return errStatusLine
 	}
 	h.status, h.keep = status, minor >= 1
-	var chunkedTE, sawTE bool
+	var chunkedTE bool
 	for {
 		from := at
 		line, at = nextLine(b, at)
@@ -100,10 +100,11 @@ func (h *head) parse(b []byte, method string) error {
 			}
 			h.length = n
 		case fold(name, "transfer-encoding"):
-			if sawTE || !fold(value, "chunked") {
+			// HTTP/1.0 knows no codings: some read a body until its end there.
+			if chunkedTE || minor == 0 || !fold(value, "chunked") {
 				return errTE
 			}
-			sawTE, chunkedTE = true, true
+			chunkedTE = true
 		case fold(name, "connection"):
 			if hasToken(value, "close") {
 				h.keep = false
@@ -118,7 +119,7 @@ func (h *head) parse(b []byte, method string) error {
 		h.fields = append(h.fields, field{from, from + colon, from + v, from + vEnd})
 	}
 	switch {
-	case sawTE && h.length >= 0:
+	case chunkedTE && h.length >= 0:
 		return errTEAndCL
 	case method == "HEAD" || status == 204 || status == 304 || status < 200:
 		h.framing = bodyNone
