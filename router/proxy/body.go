@@ -43,6 +43,8 @@ func (r *Response) next(limit time.Time) ([]byte, error) {
 			if err := c.pump(r.ctx, &s); err != nil {
 				if err == io.EOF && r.head.framing == bodyUntilClose {
 					r.done = true
+				} else if err == io.EOF {
+					err = io.ErrUnexpectedEOF
 				}
 				return nil, err
 			}

@@ -32,14 +32,17 @@ type conn struct {
 
 	abort func()             // ends blocked reads and writes; runs when a context ends
 	look  func(uintptr)      // sets still
+	peek  func(uintptr)      // sets early
 	ready func(uintptr) bool // method value of onReady
 	still bool
+	early bool
 
 	// The pump's state, in use while pump runs.
 	sink  sink
 	first []byte // to be written before the first read; nil: nothing
 	check bool   // look before writing first
 	short bool   // the last read took all there was, and an end that came with it is not seen yet
+	later bool   // the deadline that nc has is too far away
 	err   error  // what ended the pump; nil: the sink did
 	werr  error  // what writing first said
 }
@@ -75,6 +78,7 @@ func newConn(t *Target, nc net.Conn) (*conn, error) {
 	c.raw = raw
 	c.abort = func() { _ = nc.SetDeadline(pastDeadline) }
 	c.look = func(fd uintptr) { c.still = quiet(fd) }
+	c.peek = func(fd uintptr) { c.early = answered(fd) }
 	c.ready = c.onReady
 	return c, nil
 }
@@ -85,6 +89,13 @@ func (c *conn) close() { _ = c.nc.Close() }
 func (c *conn) quiet() bool {
 	c.still = false
 	return c.raw.Control(c.look) == nil && c.still
+}
+
+// answered reports whether the engine has answered before it has the whole
+// request, or has gone.
+func (c *conn) answered() bool {
+	c.early = true
+	return c.raw.Control(c.peek) != nil || c.early
 }
 
 // pump hands what can be read to s until it wants no more. The error is io.EOF
@@ -102,13 +113,7 @@ func (c *conn) pump(ctx context.Context, s sink) error {
 
 func (c *conn) wait(ctx context.Context, s sink) error {
 	for now := time.Now(); ; now = time.Now() {
-		limit := s.limit()
-		switch {
-		case c.resp.stop == nil:
-			limit = minTime(limit, now.Add(watchAfter))
-		case c.short:
-			limit = minTime(limit, now.Add(lostEnd))
-		}
+		limit := c.due(now)
 		if limit.Before(c.armed) || !now.Before(c.armed) {
 			_ = c.nc.SetReadDeadline(limit)
 			c.armed = limit
@@ -117,8 +122,11 @@ func (c *conn) wait(ctx context.Context, s sink) error {
 				return context.Cause(ctx)
 			}
 		}
+		c.later = false
 		err := readReady(c)
 		switch {
+		case err == nil && c.later:
+			continue
 		case err == nil:
 			return c.err
 		case !isTimeout(err):
@@ -131,6 +139,26 @@ func (c *conn) wait(ctx context.Context, s sink) error {
 		c.armed = time.Time{}
 		c.resp.watch()
 	}
+}
+
+// due is when a wait that begins now must end: at the sink's limit, or before it
+// to look for what nothing tells of.
+func (c *conn) due(now time.Time) time.Time {
+	limit := c.sink.limit()
+	switch {
+	case c.resp.stop == nil:
+		limit = minTime(limit, now.Add(watchAfter))
+	case c.short:
+		limit = minTime(limit, now.Add(lostEnd))
+	}
+	return limit
+}
+
+// tooFar reports whether the next wait must end before the deadline that nc has,
+// as it must when the first token starts the clock of the next one.
+func (c *conn) tooFar() bool {
+	c.later = c.due(time.Now()).Before(c.armed)
+	return c.later
 }
 
 // headBuffers hold the rare heads that are longer than readBuffer.

@@ -34,7 +34,10 @@ func (p *Proxy) exchange(ctx context.Context, c *conn, req *Request, total time.
 	}
 	h := &c.head
 	*h = headSink{r: r, method: req.Method, until: limit}
-	rerr := c.pump(ctx, h)
+	rerr := err
+	if err != errClosed { // what stands on a dead connection answers nothing of ours
+		rerr = c.pump(ctx, h)
+	}
 	if rerr == nil {
 		rerr = h.err
 	}
@@ -66,7 +69,9 @@ func (p *Proxy) exchange(ctx context.Context, c *conn, req *Request, total time.
 	default:
 		kind, err = KindLost, eofIs(err, errClosed)
 	}
-	p.metrics.failure(kind)
+	if kind != KindLost || !reused { // else it is replayed
+		p.metrics.failure(kind)
+	}
 	return nil, &Error{kind, c.t.addr, err}
 }
 
@@ -83,6 +88,7 @@ func (c *conn) send(ctx context.Context, req *Request, reused bool, within time.
 	}
 	c.wbuf = b
 	if reused && !c.quiet() {
+		c.t.proxy.metrics.stale.Inc()
 		return false, errClosed
 	}
 	// A small request fits into the socket's buffer; this one may have to wait.
@@ -109,7 +115,7 @@ func (c *conn) send(ctx context.Context, req *Request, reused bool, within time.
 		if err != nil {
 			return false, err
 		}
-		if i < len(req.Body) && !c.quiet() {
+		if i < len(req.Body) && c.answered() {
 			return false, nil
 		}
 	}

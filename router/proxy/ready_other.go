@@ -6,6 +6,8 @@ package proxy
 // the read that fails, and replayed.
 func quiet(uintptr) bool { return true }
 
+func answered(uintptr) bool { return false }
+
 // readReady reads in plain calls where a socket has no readiness to wait for.
 func readReady(c *conn) error {
 	if c.first != nil {
@@ -15,7 +17,7 @@ func readReady(c *conn) error {
 	}
 	for {
 		n, err := c.nc.Read(c.sink.room())
-		if n > 0 && !c.sink.took(n) {
+		if n > 0 && (!c.sink.took(n) || c.tooFar()) {
 			return nil
 		}
 		if err != nil {

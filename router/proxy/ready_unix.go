@@ -16,6 +16,18 @@ func quiet(fd uintptr) bool {
 	return err == syscall.EAGAIN || err == syscall.EINTR
 }
 
+// answered reports whether the socket fd has anything but an interim answer: a
+// final one, or its end.
+func answered(fd uintptr) bool {
+	const line = len("HTTP/1.1 1")
+	var b [line]byte
+	n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	if err != nil {
+		return err != syscall.EAGAIN && err != syscall.EINTR
+	}
+	return n < line || b[line-1] != '1'
+}
+
 // readReady runs c.onReady whenever the socket may have bytes, until it is done.
 func readReady(c *conn) error { return c.raw.Read(c.ready) }
 
@@ -34,11 +46,14 @@ func (c *conn) onReady(fd uintptr) bool {
 		b := c.first
 		c.first = nil
 		if c.check && !quiet(fd) {
+			c.t.proxy.metrics.stale.Inc()
 			c.err = errClosed
 			return true
 		}
-		if _, c.werr = c.nc.Write(b); c.werr == nil {
-			return false // no engine answers in the time of a system call
+		// No engine answers in the time of a system call. On a fresh connection
+		// something may stand all the same, which came before this wait began.
+		if _, c.werr = c.nc.Write(b); c.werr == nil && c.check {
+			return false
 		}
 	}
 	for {
@@ -51,14 +66,14 @@ func (c *conn) onReady(fd uintptr) bool {
 				return true
 			}
 			if c.short {
-				return false
+				return c.tooFar()
 			}
 		case err == nil:
 			c.err = io.EOF
 			return true
 		case err == syscall.EAGAIN:
 			c.short = false
-			return false
+			return c.tooFar()
 		case err == syscall.EINTR:
 		default:
 			c.err = err

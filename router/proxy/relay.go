@@ -203,7 +203,7 @@ func (x *relay) flush() error {
 // end was cut unless the tap knows better.
 func (x *relay) end() error {
 	r := x.r
-	if r.http == nil && r.head.framing == bodyUntilClose && !x.tap.Whole() {
+	if r.untilClose() && !x.tap.Whole() {
 		return r.fail(KindCut, errShort)
 	}
 	return x.write(x.tap.Flush(), time.Now())
@@ -246,6 +246,15 @@ func (x *relay) clientError(err error) error {
 		return x.r.fail(KindCanceled, context.Cause(x.r.ctx))
 	}
 	return x.r.fail(KindClient, err)
+}
+
+// untilClose reports whether nothing but the connection's end ends the body.
+func (r *Response) untilClose() bool {
+	if r.http != nil {
+		h := r.http.resp
+		return h.ProtoMajor == 1 && h.Body != http.NoBody && h.ContentLength < 0 && len(h.TransferEncoding) == 0
+	}
+	return r.head.framing == bodyUntilClose
 }
 
 // length is the body's length, or -1 if the head does not tell.

@@ -163,18 +163,22 @@ func (p *Proxy) dial(ctx context.Context, t *Target, total time.Time) (*conn, er
 	d := net.Dialer{Deadline: limit, KeepAlive: 30 * time.Second}
 	nc, err := d.DialContext(ctx, "tcp", t.addr)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, &Error{KindCanceled, t.addr, context.Cause(ctx)}
-		}
-		if kind == KindTotalTimeout && !isTimeout(err) {
+		switch {
+		case ctx.Err() != nil:
+			kind, err = KindCanceled, context.Cause(ctx)
+		case kind == KindTotalTimeout && !isTimeout(err):
 			kind = KindDial
 		}
-		p.metrics.dials.WithLabelValues("failed").Inc()
+		if kind != KindCanceled {
+			p.metrics.dials.WithLabelValues("failed").Inc()
+		}
+		p.metrics.failure(kind)
 		return nil, &Error{kind, t.addr, err}
 	}
 	c, err := newConn(t, nc)
 	if err != nil {
 		_ = nc.Close()
+		p.metrics.failure(KindDial)
 		return nil, &Error{KindDial, t.addr, err}
 	}
 	p.metrics.dialOK.Inc()

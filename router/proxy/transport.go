@@ -7,9 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -82,6 +84,28 @@ func (x *httpExchange) copyHeader(dst http.Header) {
 	}
 }
 
+// reached is how far net/http came with a request before it failed.
+type reached int32
+
+const (
+	unconnected reached = iota
+	connected
+	answering
+)
+
+// kind is what a failure means at that point.
+func (s reached) kind(err error) Kind {
+	switch {
+	case s == unconnected:
+		return KindDial
+	case s == connected:
+		return KindLost
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET):
+		return KindCut
+	}
+	return KindProtocol
+}
+
 func (p *Proxy) sendTransport(ctx context.Context, t *Target, req *Request, total time.Time) (*Response, error) {
 	inner, cancel := context.WithCancelCause(ctx)
 	x := &httpExchange{cancel: cancel, buf: make([]byte, readBuffer)}
@@ -92,7 +116,11 @@ func (p *Proxy) sendTransport(ctx context.Context, t *Target, req *Request, tota
 		limit, kind = total, KindTotalTimeout
 	}
 	x.arm(limit)
-	hr, err := newHTTPRequest(inner, t, req)
+	var stage atomic.Int32
+	hr, err := newHTTPRequest(httptrace.WithClientTrace(inner, &httptrace.ClientTrace{
+		GotConn:              func(httptrace.GotConnInfo) { stage.Store(int32(connected)) },
+		GotFirstResponseByte: func() { stage.Store(int32(answering)) },
+	}), t, req)
 	if err == nil {
 		x.resp, err = t.transport.RoundTrip(hr)
 	}
@@ -106,10 +134,7 @@ func (p *Proxy) sendTransport(ctx context.Context, t *Target, req *Request, tota
 		case errors.Is(cause, errDeadline):
 			err = errDeadline
 		default:
-			kind = KindLost
-			if oe, ok := errors.AsType[*net.OpError](err); ok && oe.Op == "dial" {
-				kind = KindDial
-			}
+			kind = reached(stage.Load()).kind(err)
 		}
 		p.metrics.failure(kind)
 		return nil, &Error{kind, t.addr, err}
