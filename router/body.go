@@ -42,13 +42,13 @@ func (b *body) grow(n int) bool {
 	if b.buf != nil && cap(*b.buf) >= n {
 		return true
 	}
-	next := b.mem.buffer(n)
-	more := int64(cap(*next)) - b.held
+	// Counted before it is there: what is refused must not have cost memory.
+	more := int64(b.mem.room(n)) - b.held
 	if !b.mem.take(more) {
-		b.mem.recycle(next)
 		return false
 	}
 	b.held += more
+	next := b.mem.buffer(n)
 	if b.buf != nil {
 		*next = append(*next, *b.buf...)
 		b.mem.recycle(b.buf)
@@ -128,7 +128,7 @@ func (b *body) readAll(src io.Reader, limit int64, encoding string) *openai.Erro
 			return bodyError(err, encoding, limit)
 		}
 		if len(*b.buf) == cap(*b.buf) {
-			n = 2 * cap(*b.buf)
+			n = int(min(2*int64(cap(*b.buf)), limit+1))
 		}
 	}
 }

@@ -37,7 +37,12 @@ type call struct {
 	metrics  *modelMetrics
 	last     *engineAnswer // of the engine that refused last
 	kind     proxy.Kind    // of the failure that came last
-	shared   bool          // the answer's transport may still be reading the body
+	again    time.Duration // until an endpoint that was closed to us opens; 0: not known
+	charge   Charge
+	lease    Lease
+	at       *endpoint.Endpoint // whose answer is relayed
+	shared   bool               // a transport may still be reading the body and its edits
+	broken   bool               // the answer must not look whole
 }
 
 // begin makes a pooled call ready.
@@ -48,7 +53,8 @@ func (c *call) begin(rt *Router, w http.ResponseWriter, r *http.Request, start t
 	c.identity = Identity{}
 	c.body = body{mem: &rt.memory}
 	c.tried = c.tried[:0]
-	c.last, c.kind, c.metrics = nil, 0, nil
+	c.last, c.kind, c.again, c.metrics = nil, 0, 0, nil
+	c.charge, c.lease, c.shared, c.broken = nil, nil, false, false
 	c.out = Outcome{ID: c.id, Identity: &c.identity, Path: c.route.label, Start: start}
 }
 
@@ -57,6 +63,7 @@ func (c *call) end() {
 	clear(c.tried)
 	clear(c.parts)
 	c.rt, c.w, c.req, c.metrics, c.last = nil, nil, nil, nil, nil
+	c.charge, c.lease, c.at = nil, nil, nil
 	c.body, c.identity, c.out = body{}, Identity{}, Outcome{}
 	c.send, c.sched = proxy.Request{}, schedule.Request{}
 	c.tap.call = nil

@@ -32,7 +32,7 @@ type Config struct {
 	// cuts it out of the answer again. Default true.
 	InjectUsage bool `yaml:"inject_usage"`
 	// MaxBodyBytes is the longest request body, decoded. Default 33554432
-	// (32 MiB); must be positive.
+	// (32 MiB); must be positive and at most 1 TiB.
 	MaxBodyBytes int64 `yaml:"max_body_bytes"`
 	// BodyMemoryBytes bounds the sum of the request bodies held at a time; beyond
 	// it requests get 503 before they are read. Default 0, which means a quarter
@@ -82,8 +82,8 @@ func (c Config) Validate() error {
 	if c.SessionHeader != "" && !validHeaderName(c.SessionHeader) {
 		bad("session_header: %q is no header name; want one such as x-session-id", c.SessionHeader)
 	}
-	if c.MaxBodyBytes <= 0 {
-		bad("max_body_bytes: %d is not positive; want a number of bytes such as 33554432", c.MaxBodyBytes)
+	if c.MaxBodyBytes <= 0 || c.MaxBodyBytes > 1<<40 {
+		bad("max_body_bytes: %d is out of range; want a number of bytes from 1 to 1 TiB, such as 33554432", c.MaxBodyBytes)
 	}
 	if c.BodyMemoryBytes < 0 {
 		bad("body_memory: %d is negative; want 0 (a quarter of the memory limit) or a number of bytes", c.BodyMemoryBytes)

@@ -39,12 +39,11 @@ type encoded struct {
 }
 
 func (e *encoded) Read(p []byte) (int, error) {
-	if e.left <= 0 {
+	n, err := e.r.Read(p[:min(int64(len(p)), e.left+1)])
+	if e.left -= int64(n); e.left < 0 {
 		e.err = errTooLong
 		return 0, e.err
 	}
-	n, err := e.r.Read(p[:min(int64(len(p)), e.left)])
-	e.left -= int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		e.err = err
 	}
@@ -85,7 +84,16 @@ func (d *decoder) cause(err error) error {
 
 func (d *decoder) Read(p []byte) (int, error) {
 	n, err := d.dec.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
+		// The body has to be read to its own end, too: until then the server
+		// does not watch for the client to leave.
+		if more, end := io.Copy(io.Discard, d.src); end != nil {
+			return n, d.cause(end)
+		} else if more > 0 {
+			return n, fmt.Errorf("%w: data after its end", errCorrupt)
+		}
+	case err != nil:
 		err = d.cause(err)
 	}
 	return n, err

@@ -31,7 +31,7 @@ func (c *call) engineError(e *endpoint.Endpoint, resp *proxy.Response, v verdict
 	var err error
 	a.body, err = resp.ReadAll(maxEngineError)
 	if err != nil && c.ctx().Err() != nil {
-		c.out.Result = ResultCanceled
+		c.canceled()
 		return false
 	}
 	if a.hidden {

@@ -141,9 +141,12 @@ const (
 	ResultCut
 	// ResultCanceled: the client left, or stopped reading.
 	ResultCanceled
+	// ResultFault: a hook or the router itself panicked; the connection was
+	// dropped.
+	ResultFault
 )
 
-var resultNames = [...]string{"unset", "ok", "engine_refused", "refused", "no_endpoint", "failed", "cut", "canceled"} //nolint:gochecknoglobals // constant table
+var resultNames = [...]string{"unset", "ok", "engine_refused", "refused", "no_endpoint", "failed", "cut", "canceled", "fault"} //nolint:gochecknoglobals // constant table
 
 // String returns the result as metrics show it.
 func (r Result) String() string {

@@ -46,10 +46,19 @@ func class(n int) (int, bool) {
 	return c, c < bodyClasses
 }
 
-// buffer returns an empty buffer with room for n bytes.
+// room is the capacity of the buffer for n bytes: that of its class, unless so
+// much would never be granted.
+func (m *bodyMemory) room(n int) int {
+	if c, ok := class(n); ok && int64(smallestBody)<<c <= m.limit {
+		return smallestBody << c
+	}
+	return n
+}
+
+// buffer returns an empty buffer with room for n bytes, of capacity room(n).
 func (m *bodyMemory) buffer(n int) *[]byte {
 	c, ok := class(n)
-	if !ok {
+	if !ok || m.room(n) != smallestBody<<c {
 		b := make([]byte, 0, n)
 		return &b
 	}

@@ -51,6 +51,7 @@ func (b *retryBudget) request(now time.Time) { b.cell(now).requests.Add(1) }
 // so.
 func (b *retryBudget) retry(now time.Time) bool {
 	c := b.cell(now)
+	c.retries.Add(1) // first, so that many at once cannot all see the last one left
 	mine := c.at.Load()
 	var requests, retries int64
 	for i := range b.slots {
@@ -60,9 +61,9 @@ func (b *retryBudget) retry(now time.Time) bool {
 			retries += s.retries.Load()
 		}
 	}
-	if retries >= max(b.least, int64(b.ratio*float64(requests))) {
+	if retries > max(b.least, int64(b.ratio*float64(requests))) {
+		c.retries.Add(-1)
 		return false
 	}
-	c.retries.Add(1)
 	return true
 }

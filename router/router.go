@@ -73,8 +73,11 @@ func New(cfg Config, deps Deps) (*Router, error) {
 	}
 	rt.memory.limit = cfg.BodyMemoryBytes
 	if rt.memory.limit == 0 {
-		rt.memory.limit = max(defaultBodyMemory(), cfg.MaxBodyBytes)
+		rt.memory.limit = defaultBodyMemory()
 	}
+	// A body of unknown length is known to fit when there is room for one byte
+	// more, and is not there.
+	rt.memory.limit = max(rt.memory.limit, cfg.MaxBodyBytes+1)
 	var err error
 	if rt.metrics, err = newMetrics(deps.Registerer, &rt.memory); err != nil {
 		return nil, fmt.Errorf("router: register metrics: %w", err)
@@ -96,11 +99,12 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			rt.metrics.panics.Inc()
 			return // a panic: the call's state is not to be trusted
 		}
-		broken := c.out.Result == ResultCut && !c.out.Stream
+		broken, shared := c.broken, c.shared
 		c.end()
-		rt.calls.Put(c)
+		if !shared {
+			rt.calls.Put(c)
+		}
 		if broken {
-			// A document that ends early must not look whole.
 			panic(http.ErrAbortHandler)
 		}
 	}()
@@ -108,15 +112,38 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	whole = true
 }
 
-// serve runs the call and accounts for it.
+// serve runs the call. However it ends, by a panic too, what was taken is given
+// back once, and then it is accounted for.
 func (c *call) serve() {
-	rt := c.rt
-	defer c.body.release()
+	defer c.account()
+	defer c.giveBack()
 	if err := c.run(); err != nil {
 		c.refuse(err)
 	}
+}
+
+// giveBack ends what the hooks began. One that panics spares the other.
+func (c *call) giveBack() {
 	o := &c.out
+	defer func() {
+		if c.charge != nil {
+			c.charge.Settle(o)
+		}
+	}()
+	if o.Result == ResultUnset { // a panic
+		o.Result, o.Code = ResultFault, openai.CodeInternal
+		c.shared = true
+	}
+	c.dropBody()
 	o.End = time.Now()
+	if c.lease != nil {
+		c.lease.Release()
+	}
+}
+
+// account says what became of the request.
+func (c *call) account() {
+	rt, o := c.rt, &c.out
 	mm := c.metrics
 	if mm == nil {
 		mm = rt.metrics.nobody
@@ -190,7 +217,7 @@ func (c *call) infer(data []byte) *openai.Error {
 		if err != nil {
 			return c.hookError("charge", err)
 		}
-		defer charge.Settle(o)
+		c.charge = charge
 	}
 	if rt.deps.Admitter != nil {
 		lease, err := rt.deps.Admitter.Admit(c.ctx(), Admission{
@@ -200,7 +227,7 @@ func (c *call) infer(data []byte) *openai.Error {
 		if err != nil {
 			return c.hookError("admit", err)
 		}
-		defer lease.Release()
+		c.lease = lease
 	}
 	return c.dispatch(catalog, m, data)
 }
@@ -220,6 +247,8 @@ func (c *call) hookError(hook string, err error) *openai.Error {
 	}
 	if c.ctx().Err() == nil {
 		c.rt.log.Error("hook failed", "hook", hook, "request", c.id, "err", err)
+	} else {
+		c.out.Result = ResultCanceled
 	}
 	return openai.Overloaded(time.Second)
 }

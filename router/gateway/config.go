@@ -68,8 +68,11 @@ func DefaultConfig() Config {
 }
 
 // Validate reports every value that makes no sense, joined. Each error begins
-// with the key's path. It reads no file and no environment.
-func (c Config) Validate() error {
+// with the key's path. It reads no file and no environment. Routing profiles of
+// an embedder's own ([Deps].Profiles) are known to New and Reload only.
+func (c Config) Validate() error { return c.validate(schedule.ProfileNames()) }
+
+func (c Config) validate(profiles []string) error {
 	var errs []error
 	errs = append(errs, under("router.", c.Router.core().Validate(), c.Router.Relay.Validate(),
 		c.Router.Breaker.Validate(), c.Router.Scrape.Validate())...)
@@ -89,7 +92,7 @@ func (c Config) Validate() error {
 		}
 	}
 	errs = append(errs, under("", endpoint.ValidateSpecs(specs))...)
-	errs = append(errs, c.profiles()...)
+	errs = append(errs, c.checkProfiles(profiles)...)
 	return errors.Join(errs...)
 }
 
@@ -103,16 +106,12 @@ func (r Router) core() router.Config {
 	return core
 }
 
-// profiles checks the names of routing profiles against the built-in ones.
-func (c Config) profiles() []error {
-	known := map[string]bool{}
-	for _, n := range schedule.ProfileNames() {
-		known[n] = true
-	}
+// checkProfiles checks the names of routing profiles against the known ones.
+func (c Config) checkProfiles(known []string) []error {
 	var errs []error
 	check := func(path, name string) {
-		if name != "" && !known[name] {
-			errs = append(errs, fmt.Errorf("%s: %q is no routing profile; want one of %s", path, name, strings.Join(schedule.ProfileNames(), ", ")))
+		if name != "" && !slices.Contains(known, name) {
+			errs = append(errs, fmt.Errorf("%s: %q is no routing profile; want one of %s", path, name, strings.Join(known, ", ")))
 		}
 	}
 	check("router.default_profile", c.Router.Core.DefaultProfile)

@@ -64,6 +64,7 @@ type Gateway struct {
 	scraper   *scrape.Scraper
 	router    *router.Router
 	trust     *trust
+	profiles  []string // names that models may use
 
 	mu sync.Mutex // one Reload at a time
 }
@@ -71,10 +72,13 @@ type Gateway struct {
 // New validates cfg, reads the keys and authorities that it names, and returns a
 // Gateway. It starts nothing and dials nothing; call Run.
 func New(cfg Config, deps Deps) (*Gateway, error) {
-	if err := cfg.Validate(); err != nil {
+	g := &Gateway{log: deps.Logger, trust: newTrust(), profiles: schedule.ProfileNames()}
+	for _, p := range deps.Profiles {
+		g.profiles = append(g.profiles, p.Name)
+	}
+	if err := cfg.validate(g.profiles); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g := &Gateway{log: deps.Logger, trust: newTrust()}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
@@ -120,7 +124,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 // connections, counters and breaker. On error nothing has changed. The other
 // parts of cfg are looked at by New only.
 func (g *Gateway) Reload(cfg Config) error {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(g.profiles); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	g.mu.Lock()
@@ -129,14 +133,14 @@ func (g *Gateway) Reload(cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
-	if err := g.trust.load(specs); err != nil {
-		return fmt.Errorf("gateway: %w", err)
-	}
 	cat, err := newCatalog(cfg.Models, specs)
 	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	next := newView(cat)
+	if err := g.trust.load(specs); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
 	// A model must not be resolved before somebody can serve it, nor after.
 	if old := g.models.at.Load(); old == nil {
 		g.models.at.Store(next)
