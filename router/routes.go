@@ -63,12 +63,23 @@ var adminPaths = map[string]bool{ //nolint:gochecknoglobals // constant table
 // lookup says what the path of u means.
 func lookup(r *http.Request) route {
 	p := r.URL.Path
-	if rt, ok := inferencePaths[p]; ok && r.URL.RawPath == "" {
-		rt.kind, rt.label = routeInference, p
-		if rt.dialect == 0 {
-			rt.dialect = openai.DialectChat
+	if r.URL.RawPath == "" {
+		rt, ok := inferencePaths[p]
+		if !ok && !strings.HasPrefix(p, "/v1/") {
+			// Half of the clients are given a base URL without /v1.
+			if rt, ok = inferencePaths["/v1"+p]; ok || p == "/models" || strings.HasPrefix(p, "/models/") {
+				p = "/v1" + p
+			}
 		}
-		return rt
+		if ok {
+			rt.kind, rt.label, rt.path = routeInference, p, p
+			if rt.dialect == 0 {
+				rt.dialect = openai.DialectChat
+			}
+			return rt
+		}
+	} else if strings.HasPrefix(p, "/models/") {
+		p = "/v1" + p
 	}
 	sh := shapeOpenAI
 	if strings.HasPrefix(p, "/v1/messages") || anthropicClient(r.Header) {
