@@ -59,7 +59,7 @@ func (s *Stream) chatEvent(e *event) (cutAll bool) {
 	start := skipSpace(e.data, 0)
 	data := e.data[start:]
 	switch {
-	case bytes.HasPrefix(data, []byte("[DONE]")):
+	case isDone(e):
 		s.done = true
 		return false
 	case isError(e):
@@ -95,6 +95,12 @@ func (s *Stream) chatEvent(e *event) (cutAll bool) {
 		s.cuts = e.cut(s.cuts, start+c.cut.Start, start+c.cut.End)
 	}
 	return false
+}
+
+// isDone is whether e is the [DONE] after a complete answer. Clients look at
+// the beginning only, so more may follow.
+func isDone(e *event) bool {
+	return bytes.HasPrefix(e.data[skipSpace(e.data, 0):], []byte("[DONE]"))
 }
 
 // isError is whether e is an error event: by its name, or because its JSON

@@ -39,6 +39,12 @@ func TestPeekBody(t *testing.T) {
 				}
 			}},
 		{"escaped key and value", `{"mod\u0065l":"\u006d"}`, nil},
+		{"keys that only look alike", `{"\u016dodel":"x","models":"x","mode":"x","\u006d\u006f\u0064\u0065\u006c\u0073":"x","s\tream":true,"model":"m"}`,
+			func(t *testing.T, _ string, p *openai.Peek) {
+				if p.Stream {
+					t.Error("a tab is not a t")
+				}
+			}},
 		{"model within is not the model", `{"a":{"model":"x"},"model":"m","b":[{"model":"y"}],"c":"\"model\":\"z\""}`, nil},
 		{"stream options", `{"model":"m","stream":true,"stream_options":{"x":[{}],"include_usage":true,"continuous_usage_stats":true}}`,
 			func(t *testing.T, _ string, p *openai.Peek) {
@@ -173,6 +179,7 @@ func TestPeekBodyRefuses(t *testing.T) {
 		{"comment", `{"model":"a"/**/}`, openai.ErrNotJSON, 12},
 		{"comment in list", `{"a":[/*"*/],"model":"a"}`, openai.ErrNotJSON, 6},
 		{"leading zero", `{"a":[01,2],"model":"a","padding":1}`, openai.ErrNotJSON, 7},
+		{"high bits in list", "{\"a\":[1,\xb2,3,4,5,6,7,8],\"model\":\"a\"}", openai.ErrNotJSON, 8},
 		{"leading plus", `{"a":+1,"model":"a"}`, openai.ErrNotJSON, 5},
 		{"NaN", `{"a":NaN,"model":"a"}`, openai.ErrNotJSON, 5},
 		{"unknown escape", `{"a":"\x","model":"a"}`, openai.ErrNotJSON, 6},

@@ -331,18 +331,23 @@ func (s *Stream) eventEnd(p []byte, i int) int {
 	}
 }
 
-// lineEnd returns the index after the first LF or CR at or after i, or -1.
+// lineEnd returns the index after the first LF or CR at or after i, or -1. It
+// looks in windows that double, so that the cost goes by the line's length and
+// not by how much follows it.
 func lineEnd(p []byte, i int) int {
-	lf := bytes.IndexByte(p[i:], '\n')
-	line := p[i:]
-	if lf >= 0 {
-		line = line[:lf]
+	for window := 512; i < len(p); window *= 2 {
+		line := p[i:min(i+window, len(p))]
+		lf := bytes.IndexByte(line, '\n')
+		if lf >= 0 {
+			line = line[:lf]
+		}
+		if cr := bytes.IndexByte(line, '\r'); cr >= 0 {
+			return i + cr + 1
+		}
+		if lf >= 0 {
+			return i + lf + 1
+		}
+		i += len(line)
 	}
-	if cr := bytes.IndexByte(line, '\r'); cr >= 0 {
-		return i + cr + 1
-	}
-	if lf < 0 {
-		return -1
-	}
-	return i + lf + 1
+	return -1
 }

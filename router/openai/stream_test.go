@@ -85,6 +85,7 @@ func TestStreamStrip(t *testing.T) {
 		{"continuous goes, usage chunk stays", false, true, events(with(textChunk, continuous), usageChunk, done), events(textChunk, usageChunk, done)},
 		{"continuous in front", true, true, events(`data: {"usage":null ,"choices":[{"text":"a"}]}`), events(`data: {"choices":[{"text":"a"}]}`)},
 		{"continuous between", true, true, events(`data: {"a":1, "usage" : {"x":"}"} ,"choices":[{"text":"a"}]}`), events(`data: {"a":1 ,"choices":[{"text":"a"}]}`)},
+		{"deeper at the end stays", true, true, events(textChunk, `data: {"choices":[{"text":"a"}],"x":{"y":1,"usage":{}},"z":{}}`), events(textChunk, `data: {"choices":[{"text":"a"}],"x":{"y":1,"usage":{}},"z":{}}`)},
 		{"continuous over lines", true, true, "data: {\"choices\":[{\"text\":\"a\"}]\ndata: ,\"usage\":\ndata:null\ndata: }\n\n", "data: {\"choices\":[{\"text\":\"a\"}]\ndata: \ndata:\ndata: }\n\n"},
 		{"usage chunk over lines", true, false, "data: {\"choices\":[],\ndata:\"usage\":{\"prompt_tokens\":7}}\n\n" + events(done), events(done)},
 		{"comments stay, also before the usage chunk", true, false, ": a\n\n" + textChunk + "\n\n: b\n" + usageChunk + "\n\n: c\n" + done + "\n\n", ": a\n\n" + textChunk + "\n\n: b\n: c\n" + done + "\n\n"},
@@ -161,6 +162,8 @@ func TestStreamChat(t *testing.T) {
 		{"usage grows, the last holds", events(`data: {"choices":[{"text":"a"}],"usage":{"prompt_tokens":7,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":4}}}`,
 			`data: {"choices":[{"text":"b"}],"usage":{"completion_tokens":2,"prompt_tokens_details":null}}`), state{Content: true, Events: 2, HasUsage: true, Usage: chatUsage}},
 		{"usage within choices", events(`data: {"choices":[{"usage":{"prompt_tokens":7}}]}`), state{Events: 1, HasUsage: true, Usage: openai.Usage{PromptTokens: openai.CountOf(7)}}},
+		{"ends of lines mixed", textChunk + "\n\n" + textChunk + "\r" + done[:5] + "\n\n" + textChunk + "\r\r" + done + "\n\n", state{Content: true, Done: true, Events: 4}},
+		{"long lines", ": " + strings.Repeat("x", 3000) + "\n" + events(`data: {"id":"c1","choices":[{"text":"`+strings.Repeat("y", 5000)+`"}]}`, done), state{Content: true, Done: true, Events: 2}},
 		{"unfinished", textChunk, state{Content: true, Events: 1, In: true}},
 	}
 	for _, tt := range tests {
@@ -195,6 +198,7 @@ func TestStreamResponses(t *testing.T) {
 		{"incomplete, type in the data only", events(`data: {"response":{` + usage + `},"type":"response.incomplete"}`), state{Events: 1, Done: true, HasUsage: true, Usage: want}},
 		{"failed", events(event("response.failed", `{"response":{"error":{"code":"x"},`+usage+`}}`)), state{Events: 1, Done: true, Failed: true, HasUsage: true, Usage: want}},
 		{"error", events(event("error", `{"type":"error","message":"x"}`)), state{Events: 1, Failed: true}},
+		{"error without type", events(`data: {"error":{"message":"x"}}`, done), state{Events: 2, Failed: true, Done: true}},
 		{"empty delta", events(event("response.output_text.delta", `{"delta":""}`)), state{Events: 1}},
 		{"arguments", events(event("response.function_call_arguments.delta", `{"delta":"{"}`)), state{Events: 1, Content: true}},
 		{"reasoning", events(event("response.reasoning_summary_text.delta", `{"delta":"x"}`)), state{Events: 1, Content: true}},

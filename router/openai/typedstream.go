@@ -31,9 +31,16 @@ func member(data []byte, name string) []byte {
 	return nil
 }
 
-// typedEvent looks at an event of the Responses or the Messages API.
+// typedEvent looks at an event of the Responses or the Messages API. One that
+// has no type may still say what completions would: engines share the code.
 func (s *Stream) typedEvent(e *event) {
-	switch s.opts.Dialect.kindOf(e.typeName()) {
+	name := e.typeName()
+	if len(name) == 0 {
+		s.done = s.done || isDone(e)
+		s.failed = s.failed || isError(e)
+		return
+	}
+	switch s.opts.Dialect.kindOf(name) {
 	case kindError:
 		s.failed = true
 	case kindTerminal:
