@@ -141,6 +141,23 @@ func (f *fleet) doContext(ctx context.Context, method, path, body string, header
 	return answer{res.StatusCode, res.Header, string(b), err}
 }
 
+// doFrom is do for a POST; it closes began when the first byte has come.
+func (f *fleet) doFrom(path, body string, began chan<- struct{}) answer {
+	f.t.Helper()
+	res, err := f.send(f.t.Context(), "POST", path, strings.NewReader(body))
+	var one [1]byte
+	if err == nil {
+		defer func() { _ = res.Body.Close() }()
+		_, err = io.ReadFull(res.Body, one[:])
+	}
+	close(began)
+	if err != nil {
+		return answer{err: err}
+	}
+	b, err := io.ReadAll(res.Body)
+	return answer{res.StatusCode, res.Header, string(one[:]) + string(b), err}
+}
+
 func (f *fleet) send(ctx context.Context, method, path string, body io.Reader, header ...string) (*http.Response, error) {
 	f.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, f.url+path, body)
