@@ -54,9 +54,9 @@ func connectionNames(values []string) []string {
 	return out
 }
 
-// usual holds header names and values that most answers carry, so that copying
-// them allocates nothing.
-var usual = func() map[string]string { //nolint:gochecknoglobals // constant table
+// usualNames and usualValues hold what most answers' headers carry, so that
+// copying them allocates nothing.
+var usualNames = func() map[string]string { //nolint:gochecknoglobals // constant table
 	m := map[string]string{}
 	for _, s := range []string{
 		"Content-Type", "Content-Length", "Content-Encoding", "Cache-Control", "Connection", "Date", "Server",
@@ -65,6 +65,11 @@ var usual = func() map[string]string { //nolint:gochecknoglobals // constant tab
 	} {
 		m[s], m[strings.ToLower(s)] = s, s
 	}
+	return m
+}()
+
+var usualValues = func() map[string]string { //nolint:gochecknoglobals // constant table
+	m := map[string]string{}
 	for _, s := range []string{
 		"application/json", "application/json; charset=utf-8", "text/event-stream", "text/event-stream; charset=utf-8",
 		"text/plain; charset=utf-8", "no-cache", "no-store", "uvicorn", "keep-alive", "close", "chunked", "no",
@@ -75,14 +80,14 @@ var usual = func() map[string]string { //nolint:gochecknoglobals // constant tab
 }()
 
 func nameOf(b []byte) string {
-	if s, ok := usual[string(b)]; ok {
+	if s, ok := usualNames[string(b)]; ok {
 		return s
 	}
 	return textproto.CanonicalMIMEHeaderKey(string(b))
 }
 
 func valueOf(b []byte) string {
-	if s, ok := usual[string(b)]; ok {
+	if s, ok := usualValues[string(b)]; ok {
 		return s
 	}
 	return string(b)
@@ -91,7 +96,7 @@ func valueOf(b []byte) string {
 // copyHeader adds the answer's headers that a client gets to dst. Names that the
 // answer's Connection header lists are left out, and those that dst has already.
 func copyHeader(dst http.Header, fields []field, buf []byte) {
-	var named []string
+	var named, own []string // own: what dst had before
 	for _, f := range fields {
 		if fold(buf[f.name:f.nameEnd], "connection") {
 			named = append(named, connectionNames([]string{string(buf[f.value:f.valueEnd])})...)
@@ -106,11 +111,12 @@ func copyHeader(dst http.Header, fields []field, buf []byte) {
 		}
 		v := valueOf(buf[f.value:f.valueEnd])
 		if have, ok := dst[name]; ok {
-			for _, e := range fields[:i] {
-				if nameOf(buf[e.name:e.nameEnd]) == name {
-					dst[name] = append(have, v)
-					break
-				}
+			switch {
+			case contains(own, name):
+			case has(fields[:i], buf, name):
+				dst[name] = append(have, v)
+			default:
+				own = append(own, name)
 			}
 			continue
 		}
@@ -118,6 +124,16 @@ func copyHeader(dst http.Header, fields []field, buf []byte) {
 		n := len(vals)
 		dst[name] = vals[n-1 : n : n]
 	}
+}
+
+// has reports whether one of the header lines has this name.
+func has(fields []field, buf []byte, name string) bool {
+	for _, f := range fields {
+		if nameOf(buf[f.name:f.nameEnd]) == name {
+			return true
+		}
+	}
+	return false
 }
 
 func contains(list []string, s string) bool {
