@@ -93,10 +93,9 @@ func post(body ...string) *proxy.Request {
 // result is how an exchange went.
 type result struct {
 	*recorder
-	out     proxy.Outcome
-	err     error
-	atSend  bool // Send failed
-	content bool
+	out    proxy.Outcome
+	err    error
+	atSend bool // Send failed
 }
 
 // do sends req and relays the answer to a recorder.
@@ -201,8 +200,9 @@ type lineTap struct {
 }
 
 func (t *lineTap) Feed(p []byte) []byte {
-	t.tokens += bytes.Count(p, []byte("data:"))
-	t.content = t.content || t.tokens > 0 && !bytes.Contains(p, []byte("role"))
+	n := bytes.Count(p, []byte("data:"))
+	t.tokens += n
+	t.content = t.content || n > bytes.Count(p, []byte("role"))
 	t.done = t.done || bytes.Contains(p, []byte("[DONE]"))
 	return p
 }

@@ -19,8 +19,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // engine is a peer that does with each connection what its script says, well
 // formed or not.
 type engine struct {
-	ln net.Listener
-	wg sync.WaitGroup
+	ln   net.Listener
+	wg   sync.WaitGroup
+	quit chan struct{} // closed at the end; scripts that wait for nothing else wait for it
+	halt func()
 
 	mu       sync.Mutex
 	accepted int                // guarded by mu
@@ -43,7 +45,8 @@ func newEngine(t testing.TB, script func(p *peer)) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{ln: ln, open: map[*peer]struct{}{}, changed: make(chan struct{}), script: script}
+	e := &engine{ln: ln, open: map[*peer]struct{}{}, changed: make(chan struct{}), script: script, quit: make(chan struct{})}
+	e.halt = sync.OnceFunc(func() { close(e.quit) })
 	e.wg.Go(e.accept)
 	t.Cleanup(e.stop)
 	return e
@@ -101,6 +104,7 @@ func (e *engine) change() {
 }
 
 func (e *engine) stop() {
+	e.halt()
 	_ = e.ln.Close()
 	e.mu.Lock()
 	for p := range e.open {
