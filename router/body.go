@@ -85,6 +85,10 @@ func (b *body) read(w http.ResponseWriter, req *http.Request, cfg *Config) *open
 			return err
 		}
 		defer dec.close()
+		if !b.mem.take(dec.uses) {
+			return openai.Overloaded(bodyRetryAfter)
+		}
+		defer b.mem.give(dec.uses)
 		src, size = dec, -1
 	}
 	if size >= 0 {

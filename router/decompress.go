@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bufio"
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
@@ -28,6 +29,8 @@ var (
 type decoder struct {
 	dec  io.Reader
 	src  *encoded
+	rest io.Reader // what dec leaves of src
+	uses int64     // memory that dec itself may take, where that is much
 	free func()
 }
 
@@ -52,18 +55,20 @@ func (e *encoded) Read(p []byte) (int, error) {
 
 func newDecoder(encoding string, r io.Reader, limit int64) (*decoder, *openai.Error) {
 	src := &encoded{r: r, left: limit}
-	d := &decoder{src: src, free: func() {}}
+	d := &decoder{src: src, rest: src, free: func() {}}
 	var err error
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "gzip", "x-gzip":
 		d.dec, err = gzip.NewReader(src)
 	case "deflate":
-		d.dec, err = zlib.NewReader(src)
+		one := bufio.NewReader(src) // zlib takes no byte too many from one of these
+		d.rest = one
+		d.dec, err = zlib.NewReader(one)
 	case "zstd":
 		var z *zstd.Decoder
 		z, err = zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
 		if err == nil {
-			d.dec, d.free = z, z.Close
+			d.dec, d.free, d.uses = z, z.Close, maxWindow
 		}
 	default:
 		return nil, openai.UnsupportedEncoding(encoding, acceptedEncodings)
@@ -85,10 +90,13 @@ func (d *decoder) cause(err error) error {
 func (d *decoder) Read(p []byte) (int, error) {
 	n, err := d.dec.Read(p)
 	switch {
+	case errors.Is(err, io.EOF) && d.src.err != nil:
+		// Decoders take a body that broke off between two frames for its end.
+		return n, d.cause(err)
 	case errors.Is(err, io.EOF):
 		// The body has to be read to its own end, too: until then the server
 		// does not watch for the client to leave.
-		if more, end := io.Copy(io.Discard, d.src); end != nil {
+		if more, end := io.Copy(io.Discard, d.rest); end != nil {
 			return n, d.cause(end)
 		} else if more > 0 {
 			return n, fmt.Errorf("%w: data after its end", errCorrupt)

@@ -75,9 +75,10 @@ func New(cfg Config, deps Deps) (*Router, error) {
 	if rt.memory.limit == 0 {
 		rt.memory.limit = defaultBodyMemory()
 	}
-	// A body of unknown length is known to fit when there is room for one byte
-	// more, and is not there.
-	rt.memory.limit = max(rt.memory.limit, cfg.MaxBodyBytes+1)
+	// The longest body must fit, with the decoder it may need. One of unknown
+	// length is known to fit when there is room for one byte more, and that is
+	// not there.
+	rt.memory.limit = max(rt.memory.limit, cfg.MaxBodyBytes+1+maxWindow)
 	var err error
 	if rt.metrics, err = newMetrics(deps.Registerer, &rt.memory); err != nil {
 		return nil, fmt.Errorf("router: register metrics: %w", err)
