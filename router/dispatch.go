@@ -54,7 +54,7 @@ func (c *call) request() {
 		p += "?" + plainQuery(r.URL.RawQuery)
 	}
 	c.send = proxy.Request{
-		Method: r.Method, Path: p, Header: r.Header, ID: c.id,
+		Method: r.Method, Path: p, Header: r.Header, ID: c.id, Lasting: c.peek.Stream,
 		Deadline: c.out.Start.Add(c.rt.cfg.Total),
 	}
 	c.sched = schedule.Request{

@@ -57,10 +57,11 @@ type sink interface {
 	limit() time.Time
 }
 
-// watchAfter is how long an exchange waits before it asks to be told of its
-// context's end. Until then it looks when its deadline fires. Being told costs
-// a twentieth of a 1 KiB call; a client that leaves is still noticed at once by
-// any measure of people.
+// watchAfter is how long an exchange that is not expected to last waits before
+// it asks to be told of its context's end. Until then it looks when its deadline
+// fires. Being told costs a twentieth of a 1 KiB call; a client that leaves is
+// still noticed at once by any measure of people. On a stream the deadline that
+// fires would cost more than that.
 const watchAfter = 25 * time.Millisecond
 
 // lostEnd bounds how late an engine's end is seen that came in one piece with

@@ -21,6 +21,9 @@ func (p *Proxy) exchange(ctx context.Context, c *conn, req *Request, total time.
 	*r = Response{proxy: p, target: c.t, ctx: ctx, conn: c, total: total}
 	r.head.fields = fields
 	c.data, c.short, c.werr = nil, false, nil
+	if req.Lasting {
+		r.watch()
+	}
 
 	whole, err := c.send(ctx, req, reused, min(p.cfg.Timeouts.ResponseHeader, time.Until(total)))
 	r.sent = time.Now()

@@ -84,6 +84,9 @@ type Request struct {
 	Length int
 	// ID goes out as X-Request-Id if it is not empty.
 	ID string
+	// Lasting says that a streamed answer is expected: the exchange is told of
+	// its context's end from its start, and not only once it has lasted a while.
+	Lasting bool
 	// Deadline is when the whole request ends, Timeouts.Total after its arrival.
 	// Zero means Timeouts.Total from the call of Send.
 	Deadline time.Time
