@@ -48,8 +48,8 @@ type httpExchange struct {
 	cancel context.CancelCauseFunc
 	limit  atomic.Int64 // Unix nanoseconds of the deadline in force
 	timer  *time.Timer
+	fired  atomic.Bool // the deadline passed
 	buf    []byte
-	ended  bool
 }
 
 // arm moves the deadline. A timer that fires too early sets itself again.
@@ -66,6 +66,7 @@ func (x *httpExchange) fire() {
 		x.timer.Reset(left)
 		return
 	}
+	x.fired.Store(true)
 	x.cancel(errDeadline)
 }
 
@@ -213,18 +214,18 @@ func (r *Response) nextHTTP(limit time.Time) ([]byte, error) {
 	x.arm(limit)
 	for {
 		n, err := x.resp.Body.Read(x.buf)
-		if errors.Is(err, io.EOF) {
+		// An engine that sees us leave may still end its answer in good order.
+		late := err != nil && x.fired.Load()
+		if errors.Is(err, io.EOF) && !late {
 			r.done = true
 		}
-		if n > 0 {
+		switch {
+		case n > 0:
 			return x.buf[:n], nil
-		}
-		if err == nil {
-			continue
-		}
-		if !r.done && r.ctx.Err() == nil && !time.Now().Before(limit) {
+		case late:
 			return nil, errDeadline
+		case err != nil:
+			return nil, err
 		}
-		return nil, err
 	}
 }
