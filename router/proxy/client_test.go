@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"strings"
 	"sync"
@@ -249,3 +251,6 @@ func chunk(s string) string {
 	}
 	return string(size) + "\r\n" + s + "\r\n"
 }
+
+// discard is a log that nobody reads.
+func discard() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -9,9 +9,12 @@ import (
 	"github.com/llmgw/llmgw/router/proxy"
 )
 
-// short is a deadline that a test waits for. What must not meet it takes far
-// less, even on a busy machine.
-const short = 100 * time.Millisecond
+// short is a deadline that a test waits for; long is one within which something
+// happens before, even on a busy machine.
+const (
+	short = 60 * time.Millisecond
+	long  = 300 * time.Millisecond
+)
 
 // silent reads the request, says the pieces and then nothing until the relay
 // leaves.
@@ -81,13 +84,13 @@ func TestDeadlines(t *testing.T) {
 			func(t testing.TB) *engine { return silent(t, okChunked) }, proxy.KindFirstTokenTimeout, false,
 		},
 		{
-			"first token: comments", func(to *proxy.Timeouts) { to.FirstToken = short },
+			"first token: comments", func(to *proxy.Timeouts) { to.FirstToken = long },
 			func(t testing.TB) *engine {
 				return pacing(t, short/20, okChunked, func(int) string { return chunk(": ping\n\n") })
 			}, proxy.KindFirstTokenTimeout, true,
 		},
 		{
-			"first token: a role is none", func(to *proxy.Timeouts) { to.FirstToken = short },
+			"first token: a role is none", func(to *proxy.Timeouts) { to.FirstToken = long },
 			func(t testing.TB) *engine { return silent(t, okChunked, chunk("data: role\n\n")) }, proxy.KindFirstTokenTimeout, true,
 		},
 		{
@@ -129,11 +132,11 @@ func TestDeadlines(t *testing.T) {
 			func(t testing.TB) *engine { return silent(t, okChunked) }, proxy.KindTotalTimeout, false,
 		},
 		{
-			"total: silence", func(to *proxy.Timeouts) { to.Total = short },
+			"total: silence", func(to *proxy.Timeouts) { to.Total = long },
 			func(t testing.TB) *engine { return silent(t, okChunked, token) }, proxy.KindTotalTimeout, true,
 		},
 		{
-			"total: a stream that goes on", func(to *proxy.Timeouts) { to.Total = short },
+			"total: a stream that goes on", func(to *proxy.Timeouts) { to.Total = long },
 			func(t testing.TB) *engine { return pacing(t, short/20, okChunked, func(int) string { return token }) },
 			proxy.KindTotalTimeout, true,
 		},
@@ -183,7 +186,7 @@ func TestRequestDeadline(t *testing.T) {
 // as long as they come, whatever the time to the first one was.
 func TestSlowStreamSurvives(t *testing.T) {
 	t.Parallel()
-	const tokens = 12
+	const tokens = 9
 	e := pacing(t, short, okChunked, func(i int) string {
 		switch {
 		case i < tokens:
