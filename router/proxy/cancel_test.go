@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,51 +58,54 @@ func TestCancel(t *testing.T) {
 			<-p.e.quit // reads nothing: the relay's write is blocked
 		}, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			reached, left := make(chan struct{}), make(chan time.Time, 1)
-			e := newEngine(t, func(p *peer) {
-				if p.n > 0 {
-					p.request()
-					p.say(hello)
-					return
+		for _, lasting := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/lasting=%v", tt.name, lasting), func(t *testing.T) {
+				reached, left := make(chan struct{}), make(chan time.Time, 1)
+				e := newEngine(t, func(p *peer) {
+					if p.n > 0 {
+						p.request()
+						p.say(hello)
+						return
+					}
+					tt.script(p, reached)
+					if p.gone() == nil {
+						left <- time.Now()
+					}
+				})
+				b := newBench(t, e.url(), nil)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				var canceled time.Time
+				go func() {
+					<-reached
+					canceled = time.Now()
+					cancel(errLeft)
+				}()
+				req := post()
+				if tt.large {
+					req = huge(64)
 				}
-				tt.script(p, reached)
-				if p.gone() == nil {
-					left <- time.Now()
+				req.Lasting = lasting
+				got := b.do(ctx, req)
+				returned := time.Now()
+				got.wantKind(t, proxy.KindCanceled)
+				if !errors.Is(got.err, errLeft) {
+					t.Errorf("the cause is lost: %v", got.err)
+				}
+				if d := returned.Sub(canceled); d > soon {
+					t.Errorf("noticed after %v, want within %v", d, soon)
+				}
+				if tt.large {
+					e.halt()
+				} else if d := (<-left).Sub(canceled); d > soon {
+					t.Errorf("the engine saw it after %v, want within %v", d, soon)
+				}
+				b.do(t.Context(), post()).want(t, 200, "hello")
+				if e.dials() != 2 {
+					t.Errorf("the connection of a cancelled exchange was used again")
 				}
 			})
-			b := newBench(t, e.url(), nil)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			var canceled time.Time
-			go func() {
-				<-reached
-				canceled = time.Now()
-				cancel(errLeft)
-			}()
-			req := post()
-			if tt.large {
-				req = huge(64)
-			}
-			got := b.do(ctx, req)
-			returned := time.Now()
-			got.wantKind(t, proxy.KindCanceled)
-			if !errors.Is(got.err, errLeft) {
-				t.Errorf("the cause is lost: %v", got.err)
-			}
-			if d := returned.Sub(canceled); d > soon {
-				t.Errorf("noticed after %v, want within %v", d, soon)
-			}
-			if tt.large {
-				e.halt()
-			} else if d := (<-left).Sub(canceled); d > soon {
-				t.Errorf("the engine saw it after %v, want within %v", d, soon)
-			}
-			b.do(t.Context(), post()).want(t, 200, "hello")
-			if e.dials() != 2 {
-				t.Errorf("the connection of a cancelled exchange was used again")
-			}
-		})
+		}
 	}
 }
 
@@ -141,7 +145,9 @@ func TestCancelRacesWithDeadlines(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				// From before the dial to past the registration of the cancel.
 				time.AfterFunc(time.Duration(i*rounds+j)*150*time.Microsecond, func() { cancel(errLeft) })
-				errs <- b.do(ctx, post()).err
+				req := post()
+				req.Lasting = j%2 == 1
+				errs <- b.do(ctx, req).err
 			}
 		}()
 	}
@@ -178,10 +184,12 @@ func TestEndWithLastBytes(t *testing.T) {
 	var wg sync.WaitGroup
 	var rounds, late atomic.Int32
 	until := time.Now().Add(600 * time.Millisecond)
-	for range 8 {
+	for i := range 8 {
 		wg.Go(func() {
 			for begin := time.Now(); begin.Before(until); begin = time.Now() {
-				got := b.do(t.Context(), post())
+				req := post()
+				req.Lasting = i%2 == 1
+				got := b.do(t.Context(), req)
 				if kindOf(got.err) != proxy.KindCut || got.body() != "data: token\n\n" {
 					t.Errorf("got %v, passed on %q", got.err, got.body())
 					return
@@ -199,7 +207,37 @@ func TestEndWithLastBytes(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d of %d ends were seen late", late.Load(), rounds.Load())
-	if late.Load() > rounds.Load()/10 {
+	if late.Load() > rounds.Load()/2 {
 		t.Errorf("that is too many")
 	}
+}
+
+// Where the end is how a body ends, it is always seen at once.
+func TestEndOfBodyWithLastBytes(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, func(p *peer) {
+		if p.request() != nil {
+			p.say(okClose)
+			<-time.After(30 * time.Millisecond)
+			p.say("data: [DONE]\n\n")
+		}
+	})
+	b := newBench(t, e.url(), nil)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 10 {
+				req := post()
+				req.Lasting = true
+				begin := time.Now()
+				if got := b.do(t.Context(), req); got.err != nil {
+					t.Error(got.err)
+				}
+				if d := time.Since(begin); d > 800*time.Millisecond {
+					t.Errorf("an end was seen after %v", d)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

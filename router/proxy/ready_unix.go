@@ -40,7 +40,8 @@ func readReady(c *conn) error { return c.raw.Read(c.ready) }
 // a read that finds nothing. At one token a read that is a third of the system
 // calls. One thing can stay unseen: an end (FIN) that arrived in the instant
 // between the wake-up and the read that followed it. So while the last read was
-// a short one, the wait is cut after lostEnd to look again.
+// a short one, the wait is cut after lostEnd to look again; a body that ends in
+// no other way is read until there is nothing.
 func (c *conn) onReady(fd uintptr) bool {
 	if c.first != nil {
 		b := c.first
@@ -65,7 +66,7 @@ func (c *conn) onReady(fd uintptr) bool {
 			if !c.sink.took(n) {
 				return true
 			}
-			if c.short {
+			if c.short && c.resp.head.framing != bodyUntilClose {
 				return c.tooFar()
 			}
 		case err == nil:
