@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -141,28 +142,32 @@ func TestDeadlines(t *testing.T) {
 			proxy.KindTotalTimeout, true,
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			e := tt.engine(t)
-			b := newBench(t, e.url(), func(c *proxy.Config) { tt.mod(&c.Timeouts) })
-			start := time.Now()
-			got := b.do(t.Context(), post())
-			took := time.Since(start)
-			got.wantKind(t, tt.want)
-			if got.out.Started != tt.started {
-				t.Errorf("Started is %v, passed on %q", got.out.Started, got.body())
-			}
-			if !kindOf(got.err).Timeout() {
-				t.Errorf("%v is no timeout", got.err)
-			}
-			if took < short || took > patient/2 {
-				t.Errorf("ended after %v, want %v", took, short)
-			}
-			e.waitOpen(t, 0)
-			if n := b.metric(t, "failures_total", tt.want.String()); n != 1 {
-				t.Errorf("%d failures counted, want 1", n)
-			}
-		})
+		for _, lasting := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/lasting=%v", tt.name, lasting), func(t *testing.T) {
+				t.Parallel()
+				e := tt.engine(t)
+				b := newBench(t, e.url(), func(c *proxy.Config) { tt.mod(&c.Timeouts) })
+				start := time.Now()
+				req := post()
+				req.Lasting = lasting
+				got := b.do(t.Context(), req)
+				took := time.Since(start)
+				got.wantKind(t, tt.want)
+				if got.out.Started != tt.started {
+					t.Errorf("Started is %v, passed on %q", got.out.Started, got.body())
+				}
+				if !kindOf(got.err).Timeout() {
+					t.Errorf("%v is no timeout", got.err)
+				}
+				if took < short || took > patient/2 {
+					t.Errorf("ended after %v, want %v", took, short)
+				}
+				e.waitOpen(t, 0)
+				if n := b.metric(t, "failures_total", tt.want.String()); n != 1 {
+					t.Errorf("%d failures counted, want 1", n)
+				}
+			})
+		}
 	}
 }
 
