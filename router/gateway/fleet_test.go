@@ -78,15 +78,11 @@ func newFleet(t testing.TB, cfg gateway.Config, change ...func(*gateway.Deps)) *
 	if f.gw, err = gateway.New(cfg, deps); err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewUnstartedServer(f.gw)
-	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	srv.Start()
 	tr := &http.Transport{MaxIdleConnsPerHost: 2000, DisableCompression: true}
-	f.url, f.client = srv.URL, &http.Client{Transport: tr}
+	f.client = &http.Client{Transport: tr}
+	f.url = newServer(t, f.gw)
 	t.Cleanup(func() {
 		tr.CloseIdleConnections()
-		srv.CloseClientConnections()
-		srv.Close()
 		empty := cfg
 		empty.Endpoints = nil
 		if err := f.gw.Reload(empty); err != nil { // closes the connections to engines
@@ -94,6 +90,19 @@ func newFleet(t testing.TB, cfg gateway.Config, change ...func(*gateway.Deps)) *
 		}
 	})
 	return f
+}
+
+// newServer serves h until the test's end and returns its address.
+func newServer(t testing.TB, h http.Handler) string {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(h)
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	srv.Start()
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return srv.URL
 }
 
 // run runs the gateway's own goroutines until the test's end.
@@ -166,7 +175,9 @@ func (f *fleet) send(ctx context.Context, method, path string, body io.Reader, h
 	}
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+		if header[i] != "" {
+			req.Header.Set(header[i], header[i+1])
+		}
 	}
 	return f.client.Do(req)
 }
@@ -183,7 +194,9 @@ func (f *fleet) stream() answer { f.t.Helper(); return f.do("POST", chatPath, st
 // next returns the next record.
 func (f *fleet) next() router.Outcome {
 	f.t.Helper()
-	o, err := f.records.Wait(f.t.Context(), f.seen)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	defer cancel()
+	o, err := f.records.Wait(ctx, f.seen)
 	if err != nil {
 		f.t.Fatal(err)
 	}
