@@ -170,7 +170,10 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	}
 	status := resp.Status
 	c.at = e
-	done, err := resp.Relay(c.w, &c.tap, proxy.Options{KeepLength: !events})
+	// A document of unknown length may be long in coming: its parts go out as
+	// they come, too.
+	exact := !events && resp.Get("Content-Length") != ""
+	done, err := resp.Relay(c.w, &c.tap, proxy.Options{KeepLength: exact})
 	o.FirstContent, o.BytesOut = done.FirstContent, done.Bytes
 	if done.Started {
 		o.Status = status
