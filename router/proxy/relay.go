@@ -187,6 +187,9 @@ func (x *relay) pass(b []byte) error {
 	if err := x.flush(); err != nil {
 		return x.clientError(err)
 	}
+	if x.out.Bytes > writeArmed {
+		x.last = x.last.Add(time.Since(now)) // a slow client is no silent engine
+	}
 	return nil
 }
 

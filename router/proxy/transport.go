@@ -214,6 +214,7 @@ func (r *Response) nextHTTP(limit time.Time) ([]byte, error) {
 	x.arm(limit)
 	for {
 		n, err := x.resp.Body.Read(x.buf)
+		x.limit.Store(r.total.UnixNano()) // until the next read
 		// An engine that sees us leave may still end its answer in good order.
 		late := err != nil && x.fired.Load()
 		if errors.Is(err, io.EOF) && !late {

@@ -129,10 +129,13 @@ func TestFlavoursStream(t *testing.T) {
 	events := []string{"data: a\n\n", "data: b\n\n", "data: [DONE]\n\n"}
 	each(t, nil, func(t *testing.T, serve func(h http.HandlerFunc) *bench) {
 		passed := make(chan struct{}, 1)
-		b := serve(func(w http.ResponseWriter, _ *http.Request) {
+		b := serve(func(w http.ResponseWriter, r *http.Request) {
 			for _, s := range events {
 				event(w, s)
-				<-passed
+				select {
+				case <-passed:
+				case <-r.Context().Done():
+				}
 			}
 		})
 		w := newRecorder()
@@ -236,6 +239,39 @@ func TestFlavoursDeadlines(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that is slow to take an answer is no engine that is silent.
+func TestFlavoursSlowClient(t *testing.T) {
+	t.Parallel()
+	const tokens = 4
+	token := "data: " + strings.Repeat("x", 20<<10) + "\n\n"
+	mod := func(c *proxy.Config) { c.Timeouts.Idle = short }
+	each(t, mod, func(t *testing.T, serve func(h http.HandlerFunc) *bench) {
+		passed := make(chan struct{}, 1)
+		b := serve(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			for range tokens {
+				event(w, token)
+				select {
+				case <-passed:
+				case <-r.Context().Done():
+				}
+			}
+		})
+		w, n := newRecorder(), 0
+		w.onWrite = func(p []byte) error {
+			n += len(p)
+			if n%len(token) == 0 {
+				if n == 2*len(token) {
+					<-time.After(3 * short)
+				}
+				passed <- struct{}{}
+			}
+			return nil
+		}
+		b.relay(t.Context(), post(), w, &lineTap{}, proxy.Options{}).want(t, 200, strings.Repeat(token, tokens))
+	})
 }
 
 func TestFlavoursCut(t *testing.T) {
