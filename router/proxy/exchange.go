@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -141,7 +142,7 @@ func (c *conn) appendHead(b []byte, req *Request) []byte {
 		named = connectionNames(v)
 	}
 	for name, values := range req.Header {
-		if !Forwarded(name) || contains(named, name) {
+		if !Forwarded(name) || slices.Contains(named, name) {
 			continue
 		}
 		for _, v := range values {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,7 +77,7 @@ func FuzzHead(f *testing.F) {
 			}
 		}
 		for name, v := range resp.Header {
-			if !notReturned[name] && !contains(named, name) {
+			if !notReturned[name] && !slices.Contains(named, name) {
 				want[name] = v
 			}
 		}

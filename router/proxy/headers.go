@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -106,13 +107,13 @@ func copyHeader(dst http.Header, fields []field, buf []byte) {
 	vals := make([]string, 0, len(fields))
 	for i, f := range fields {
 		name := nameOf(buf[f.name:f.nameEnd])
-		if notReturned[name] || contains(named, name) {
+		if notReturned[name] || slices.Contains(named, name) {
 			continue
 		}
 		v := valueOf(buf[f.value:f.valueEnd])
 		if have, ok := dst[name]; ok {
 			switch {
-			case contains(own, name):
+			case slices.Contains(own, name):
 			case has(fields[:i], buf, name):
 				dst[name] = append(have, v)
 			default:
@@ -130,15 +131,6 @@ func copyHeader(dst http.Header, fields []field, buf []byte) {
 func has(fields []field, buf []byte, name string) bool {
 	for _, f := range fields {
 		if nameOf(buf[f.name:f.nameEnd]) == name {
-			return true
-		}
-	}
-	return false
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
 			return true
 		}
 	}

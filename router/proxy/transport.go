@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -79,7 +80,7 @@ func (x *httpExchange) close() {
 func (x *httpExchange) copyHeader(dst http.Header) {
 	named := connectionNames(x.resp.Header["Connection"])
 	for name, v := range x.resp.Header {
-		if _, ours := dst[name]; !ours && !notReturned[name] && !contains(named, name) {
+		if _, ours := dst[name]; !ours && !notReturned[name] && !slices.Contains(named, name) {
 			dst[name] = v
 		}
 	}
@@ -162,7 +163,7 @@ func newHTTPRequest(ctx context.Context, t *Target, req *Request) (*http.Request
 	h := make(http.Header, len(req.Header)+2)
 	named := connectionNames(req.Header["Connection"])
 	for name, v := range req.Header {
-		if Forwarded(name) && !contains(named, textproto.CanonicalMIMEHeaderKey(name)) {
+		if Forwarded(name) && !slices.Contains(named, textproto.CanonicalMIMEHeaderKey(name)) {
 			h[name] = v
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -89,9 +90,7 @@ func TestFlavoursPlain(t *testing.T) {
 		got.Set("Got-Path", r.URL.RequestURI())
 		got.Set("Got-Host", map[bool]string{true: "own", false: r.Host}[strings.HasPrefix(r.Host, "127.0.0.1:")])
 		got.Set("Got-Body", string(body))
-		for name, v := range got {
-			w.Header()[name] = v
-		}
+		maps.Copy(w.Header(), got)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Server", "uvicorn")
 		w.Header().Set("X-Ours", "theirs")
