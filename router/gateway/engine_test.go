@@ -117,6 +117,11 @@ func (x *exchange) reset() {
 
 func newRaw(t testing.TB, answer func(*exchange)) *rawEngine {
 	t.Helper()
+	return newEngine(t, func(e *rawEngine, c net.Conn) { e.serve(c, answer) })
+}
+
+func newEngine(t testing.TB, serve func(*rawEngine, net.Conn)) *rawEngine {
+	t.Helper()
 	ln := listen(t)
 	e := &rawEngine{url: "http://" + ln.Addr().String(), ln: ln, conns: map[net.Conn]bool{}}
 	e.wg.Go(func() {
@@ -130,7 +135,7 @@ func newRaw(t testing.TB, answer func(*exchange)) *rawEngine {
 			}
 			e.wg.Go(func() {
 				defer e.drop(c)
-				e.serve(c, answer)
+				serve(e, c)
 			})
 		}
 	})

@@ -1,0 +1,126 @@
+package gateway_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/llmgw/llmgw/placement/catalog"
+)
+
+// What is there to be seen of a data plane that has served.
+func TestMetricFamilies(t *testing.T) {
+	e := newSim(t, nil)
+	cfg := config(at("e", e.url), at("dead", deadURL(t)))
+	cfg.Models = []catalog.Model{{Name: "gone", Fallbacks: []string{"m"}}, {Name: "m"}}
+	f := newFleet(t, cfg)
+	f.run()
+	f.eventually("the engine's load is read", func() bool { return f.metric("llmgw_scrape_scrapes_total", "outcome=ok") > 0 })
+	for range 20 {
+		f.stream()
+		f.do("POST", chatPath, `{"model":"gone","messages":[{"role":"user","content":"x"}],"max_tokens":2}`)
+	}
+	f.do("POST", chatPath, "no JSON")
+	want := []string{
+		"llmgw_endpoint_breaker_openings_total",
+		"llmgw_endpoint_cooldowns_total",
+		"llmgw_endpoint_engine_kv_used_ratio",
+		"llmgw_endpoint_engine_preemptions_total",
+		"llmgw_endpoint_engine_prefix_hit_tokens_total",
+		"llmgw_endpoint_engine_prefix_query_tokens_total",
+		"llmgw_endpoint_engine_running_requests",
+		"llmgw_endpoint_engine_waiting_requests",
+		"llmgw_endpoint_inflight_requests",
+		"llmgw_endpoint_last_used_timestamp_seconds",
+		"llmgw_endpoint_load_timestamp_seconds",
+		"llmgw_endpoint_recent_failures",
+		"llmgw_endpoint_state",
+		"llmgw_endpoint_weight_ratio",
+		"llmgw_proxy_dials_total",
+		"llmgw_proxy_failures_total",
+		"llmgw_proxy_replays_total",
+		"llmgw_proxy_stale_connections_total",
+		"llmgw_router_body_memory_bytes",
+		"llmgw_router_body_memory_limit_bytes",
+		"llmgw_router_errors_total",
+		"llmgw_router_fallbacks_total",
+		"llmgw_router_panics_total",
+		"llmgw_router_request_duration_seconds",
+		"llmgw_router_requests_in_flight",
+		"llmgw_router_requests_total",
+		"llmgw_router_retries_total",
+		"llmgw_router_retry_budget_exhausted_total",
+		"llmgw_router_tokens_total",
+		"llmgw_router_tpot_seconds",
+		"llmgw_router_ttft_seconds",
+		"llmgw_schedule_decisions_total",
+		"llmgw_schedule_filter_drops_total",
+		"llmgw_schedule_reconsidered_total",
+		"llmgw_schedule_vote_ratio",
+		"llmgw_scrape_duration_seconds",
+		"llmgw_scrape_scrapes_total",
+		"llmgw_scrape_slot_wait_seconds",
+	}
+	if diff := cmp.Diff(want, f.families()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	problems, err := testutil.GatherAndLint(f.reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	f.idle()
+	for name, want := range map[string]float64{
+		"llmgw_router_requests_total": 41, "llmgw_router_request_duration_seconds": 41, "llmgw_router_ttft_seconds": 20,
+		"llmgw_router_tpot_seconds": 20, "llmgw_router_fallbacks_total": 20, "llmgw_router_errors_total": 1,
+	} {
+		if got := f.metric(name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if got := f.metric("llmgw_router_tokens_total", "model=m", "kind=completion"); got != 160 {
+		t.Errorf("%v tokens", got)
+	}
+	// The series of an endpoint go with it.
+	if err := f.gw.Reload(config(at("e", e.url))); err != nil {
+		t.Fatal(err)
+	}
+	for key := range f.series() {
+		if strings.Contains(key, "endpoint=dead") {
+			t.Errorf("%s is still there", key)
+		}
+	}
+}
+
+// Nothing that a client makes up makes a series.
+func TestSeriesAreBounded(t *testing.T) {
+	e := newRaw(t, good)
+	f := newFleet(t, config(at("e", e.url)))
+	hostile := func(i int) {
+		name := fmt.Sprint(rand.Text(), "\n{}\"", i)
+		f.do("POST", chatPath, fmt.Sprintf(`{"model":%q}`, name))
+		f.do("GET", "/v1/models/"+rand.Text(), "")
+		f.do("POST", "/v1/"+rand.Text(), chatBody)
+		f.do("POST", "/"+rand.Text(), chatBody)
+		f.do(strings.ToUpper(rand.Text()[:8]), chatPath, "")
+		f.do("POST", chatPath, chatBody, "X-Session-Id", rand.Text(), "Content-Encoding", rand.Text())
+		f.do("POST", chatPath, `{"model":"m","user":"`+rand.Text()+`"}`)
+	}
+	hostile(0)
+	before := f.series()
+	for i := range 200 {
+		hostile(i)
+	}
+	for key := range f.series() {
+		if _, ok := before[key]; !ok {
+			t.Errorf("%s is new", key)
+		}
+	}
+	f.idle()
+}
