@@ -200,6 +200,26 @@ func fold(b []byte, lower string) bool {
 	return true
 }
 
+// foldEqual reports whether b equals name but for letter case.
+func foldEqual(b []byte, name string) bool {
+	if len(b) != len(name) {
+		return false
+	}
+	for i := range b {
+		if b[i] != name[i] && lower(b[i]) != lower(name[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
 // hasToken reports whether the comma-separated list holds token (lower case).
 func hasToken(list []byte, token string) bool {
 	for len(list) > 0 {

@@ -43,7 +43,7 @@ func (r *Response) Get(name string) string {
 		return r.http.resp.Header.Get(name)
 	}
 	for _, f := range r.head.fields {
-		if nameOf(r.conn.hbuf[f.name:f.nameEnd]) == name {
+		if foldEqual(r.conn.hbuf[f.name:f.nameEnd], name) {
 			return valueOf(r.conn.hbuf[f.value:f.valueEnd])
 		}
 	}

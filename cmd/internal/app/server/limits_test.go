@@ -2,14 +2,19 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 func serve(h http.Handler, path string) (int, string) {
@@ -147,4 +152,64 @@ func grep(text, word string) string {
 		}
 	}
 	return strings.Join(out, "")
+}
+
+// A deadline that is moved between two reads costs nothing, holds for the next
+// read, and reaches a read that is under way.
+func TestReadDeadlines(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := &limitedListener{Listener: ln, metrics: m}
+	defer limited.Close()
+	peer, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	conn, err := limited.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	expired := func(name string, err error) {
+		t.Helper()
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: %v; want a deadline that passed", name, err)
+		}
+	}
+	b := make([]byte, 8)
+
+	_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
+	_ = conn.SetReadDeadline(time.Unix(1, 0))
+	_, err = conn.Read(b)
+	expired("set before the read", err)
+
+	_ = conn.SetReadDeadline(time.Time{})
+	result := make(chan error)
+	go func() {
+		_, err := conn.Read(b)
+		result <- err
+	}()
+	lc := conn.(*limitedConn)
+	for reading := false; !reading; runtime.Gosched() {
+		lc.mu.Lock()
+		reading = lc.reading
+		lc.mu.Unlock()
+	}
+	_ = conn.SetDeadline(time.Unix(1, 0))
+	expired("set during the read", <-result)
+
+	_ = conn.SetReadDeadline(time.Time{})
+	if _, err := io.WriteString(peer, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.Read(b); n != 1 || err != nil {
+		t.Errorf("after the deadline was taken away: read %d, %v; want 1 byte", n, err)
+	}
 }

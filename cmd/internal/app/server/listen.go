@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 )
@@ -91,8 +92,6 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 			continue
 		}
 		l.metrics.connections.Inc()
-		// The TCP connection is embedded so that the relay can still use what
-		// only TCP connections have.
 		if tcp, ok := conn.(*net.TCPConn); ok {
 			return &limitedConn{TCPConn: tcp, release: sync.OnceFunc(l.release)}, nil
 		}
@@ -105,9 +104,58 @@ func (l *limitedListener) release() {
 	l.metrics.connections.Dec()
 }
 
+// limitedConn is a client's connection. It sets read deadlines when they are
+// needed: net/http sets six between two requests, of which the kernel's side of
+// things ever sees two.
 type limitedConn struct {
 	*net.TCPConn
 	release func()
+
+	mu      sync.Mutex
+	want    time.Time // guarded by mu; the read deadline that was asked for
+	set     time.Time // guarded by mu; the one that the connection has
+	reading bool      // guarded by mu; a Read is under way
+}
+
+// Read applies the deadline that was asked for last, and reads.
+func (c *limitedConn) Read(b []byte) (int, error) {
+	c.mu.Lock()
+	err := c.apply()
+	c.reading = err == nil
+	c.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	n, err := c.TCPConn.Read(b)
+	c.mu.Lock()
+	c.reading = false
+	c.mu.Unlock()
+	return n, err
+}
+
+// SetReadDeadline holds for a Read under way and for those to come.
+func (c *limitedConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.want = t
+	if c.reading {
+		return c.apply()
+	}
+	return nil
+}
+
+// SetDeadline sets both deadlines.
+func (c *limitedConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// apply needs mu.
+func (c *limitedConn) apply() error {
+	if c.want.Equal(c.set) {
+		return nil
+	}
+	c.set = c.want
+	return c.TCPConn.SetReadDeadline(c.want)
 }
 
 // Close gives the connection's place back.
