@@ -2,7 +2,6 @@ package router
 
 import (
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -163,7 +162,3 @@ func add(c prometheus.Counter, n openai.Count) {
 		c.Add(float64(v))
 	}
 }
-
-// maxRetryAfter bounds the Retry-After of our own refusals: longer ones make
-// clients come at once or not at all.
-const maxRetryAfter = 8 * time.Second

@@ -57,7 +57,7 @@ func New(cfg Config, deps Deps) (*Router, error) {
 		"Scheduler": deps.Scheduler == nil, "Models": deps.Models == nil,
 	} {
 		if missing {
-			errs = append(errs, fmt.Errorf("Deps.%s is nil", name))
+			errs = append(errs, fmt.Errorf("missing Deps.%s", name))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

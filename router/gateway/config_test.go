@@ -239,7 +239,7 @@ func TestOwnProfile(t *testing.T) {
 func TestNewNeedsItsParts(t *testing.T) {
 	_, err := router.New(router.DefaultConfig(), router.Deps{})
 	for _, part := range []string{"Proxy", "Endpoints", "Scheduler", "Models"} {
-		if err == nil || !strings.Contains(err.Error(), "Deps."+part+" is nil") {
+		if err == nil || !strings.Contains(err.Error(), "missing Deps."+part) {
 			t.Errorf("%s: %v", part, err)
 		}
 	}

@@ -114,7 +114,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 	hostile(0)
 	before := f.series()
-	for i := range 200 {
+	for i := range 100 {
 		hostile(i)
 	}
 	for key := range f.series() {
