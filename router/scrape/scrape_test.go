@@ -446,7 +446,7 @@ func TestKeyGoesOnlyWhereItIsNeeded(t *testing.T) {
 	}
 }
 
-func TestInFlightAtTheMeasurementIsTheLesser(t *testing.T) {
+func TestInFlightAtTheMeasurementIsTheGreater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vllm.Metrics())
 		fake := &engine{}
@@ -461,8 +461,8 @@ func TestInFlightAtTheMeasurementIsTheLesser(t *testing.T) {
 		})
 		defer r.run(t)()
 		wait(time.Second)
-		if l := e.Load(); l.InFlight != 0 {
-			t.Errorf("in flight %d; want what was left when the page came", l.InFlight)
+		if l := e.Load(); l.InFlight != 2 {
+			t.Errorf("in flight %d; want what was there when the page was asked for", l.InFlight)
 		}
 		third := e.Reserve()
 		defer third.Release()
@@ -474,8 +474,8 @@ func TestInFlightAtTheMeasurementIsTheLesser(t *testing.T) {
 		for fake.count() == asked {
 			wait(100 * time.Millisecond)
 		}
-		if l := e.Load(); l.InFlight != 1 {
-			t.Errorf("in flight %d; want what was there when the page was asked for", l.InFlight)
+		if l := e.Load(); l.InFlight != 2 {
+			t.Errorf("in flight %d; want what was there when the page came", l.InFlight)
 		}
 	})
 }

@@ -150,10 +150,13 @@ func (w *watch) read(ctx context.Context, path string, buffer *[]byte) (Outcome,
 		return classify(ctx, err), err
 	}
 	// Of what began or ended meanwhile it is not known whether the page has
-	// seen it. The lesser number makes the load seem higher, not lower.
+	// seen it. With the lesser number a burst that the page has seen would
+	// count twice, and the engine would be shunned until the next scrape; with
+	// the greater one what the page has not seen is still in the count of the
+	// requests in flight, below which no estimate goes.
 	w.endpoint.SetLoad(&endpoint.LoadState{
 		Load:     load,
-		InFlight: min(before, w.endpoint.InFlight()),
+		InFlight: max(before, w.endpoint.InFlight()),
 		At:       time.Now(),
 		Engine:   w.contract.Engine,
 	})
