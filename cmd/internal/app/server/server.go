@@ -55,6 +55,7 @@ const startTimeout = 15 * time.Second
 // SIGINT, both of which are no error. Configuration faults are found before it
 // is called; an address that is taken or a part that fails is an error.
 func Run(ctx context.Context, opts Options) error {
+	tuneMemory(opts.Logger)
 	return runWith(ctx, opts, gatewayModule(opts.Config.Gateway))
 }
 
