@@ -29,10 +29,11 @@ func (e *Endpoint) AdmitsIn(now time.Time) time.Duration { return e.breaker.admi
 // an endpoint that fails fast, and so never looks busy, from drawing traffic.
 func (e *Endpoint) RecentFailures(now time.Time) float64 { return e.breaker.recentFailures(now) }
 
-// Succeeded notes that the engine has answered, which it should do as soon as
-// the answer's head is good and not when its last byte is through. An answer
-// that blames the client (400, 401, 404, 413, 422) is a success of the engine.
-// It ends the row of failures, and closes the breaker unless the cooldown
+// Succeeded notes that the engine works. Call it once an answer is whole, since
+// an engine may begin answers and end none; after a cooldown also when the first
+// byte of one has come, so that others need not wait for the probe's end. An
+// answer that blames the client (400, 401, 404, 413, 422) is a success of the
+// engine. It ends the row of failures, and closes the breaker unless the cooldown
 // lasts.
 func (e *Endpoint) Succeeded(now time.Time) {
 	if e.breaker.succeeded(now) {

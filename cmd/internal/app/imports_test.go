@@ -54,7 +54,7 @@ func table() []row {
 		// What the packages of router share and nobody else needs: such
 		// as the table of errors that both wire formats write.
 		{"router/internal", "", wire},
-		{"router/schedule", "router/endpoint engines", alone},
+		{"router/schedule", "router/endpoint", alone},
 		{"router/endpoint", "engines", alone},
 		{"router/scrape", "router/endpoint engines engines/kvevents engines/exposition", alone},
 		{"router/prefix", "", alone},
