@@ -2,6 +2,7 @@ package router
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/llmgw/llmgw/router/anthropic"
 	"github.com/llmgw/llmgw/router/openai"
@@ -56,4 +57,13 @@ func notJSONType() *openai.Error {
 		Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidRequest,
 		Message: "This path takes a JSON body, not a multipart form. Send application/json.",
 	}
+}
+
+// notFound says what is wrong with a path that is not served.
+func notFound(r *http.Request) *openai.Error {
+	e := openai.NotFound(r.Method, r.URL.Path)
+	if strings.HasPrefix(r.URL.Path, twice) {
+		e.Message = "The path begins with /v1/v1: your client adds /v1 by itself. Use a base URL that does not end in /v1."
+	}
+	return e
 }

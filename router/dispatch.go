@@ -152,7 +152,7 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	if resp.Status >= 300 {
 		v := judgeStatus(resp.Status, resp.Get("Retry-After"), e.Spec().Secret != "", now)
 		v.tell(e, now)
-		return c.engineError(e, resp, v)
+		return c.engineError(e, m, resp, v)
 	}
 
 	events := isEventStream(resp.Get("Content-Type"))
@@ -282,6 +282,10 @@ func (c *call) canceled() {
 // exchangeError is what a client is told of a failed exchange.
 func exchangeError(k proxy.Kind) *openai.Error {
 	switch k {
+	case proxy.KindDial:
+		e := openai.UpstreamFailed()
+		e.Message = "No engine could be reached. Try again shortly; if it happens again, tell the operator the request's id (header x-request-id)."
+		return e
 	case proxy.KindHeaderTimeout:
 		return openai.UpstreamTimeout("an answer")
 	case proxy.KindFirstTokenTimeout:

@@ -1,8 +1,10 @@
 package router
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/llmgw/llmgw/router/anthropic"
 	"github.com/llmgw/llmgw/router/endpoint"
@@ -19,25 +21,40 @@ type engineAnswer struct {
 	retryAfter  string
 	contentType string
 	body        []byte
-	hidden      bool // about our own secret: not for clients
 }
 
 // engineError takes an answer with an error status. It goes to the client, with
 // its status, unless another endpoint may do better.
-func (c *call) engineError(e *endpoint.Endpoint, resp *proxy.Response, v verdict) (again bool) {
+func (c *call) engineError(e *endpoint.Endpoint, m Model, resp *proxy.Response, v verdict) (again bool) {
 	a := &engineAnswer{status: resp.Status, retryAfter: resp.Get("Retry-After"), contentType: resp.Get("Content-Type")}
-	secret := e.Spec().Secret != ""
-	a.hidden = secret && (a.status == http.StatusUnauthorized || a.status == http.StatusForbidden) || a.status < 400
 	var err error
 	a.body, err = resp.ReadAll(maxEngineError)
 	if err != nil && c.ctx().Err() != nil {
 		c.canceled()
 		return false
 	}
-	if a.hidden {
-		c.rt.log.Error("engine does not accept the gateway", "endpoint", e.ID(), "status", a.status)
-		c.kind = proxy.KindLost
+	note := func(message string, attrs ...any) {
+		c.rt.notices.warn(time.Now(), notice{message, e.ID(), a.status}, append(attrs, "request", c.id)...)
+	}
+	switch secret := e.Spec().Secret != ""; {
+	case a.status < 400:
+		note("engine redirects; is its URL that of an engine?")
+		c.kind = proxy.KindProtocol
 		return true
+	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:
+		if secret {
+			note("engine does not accept its key; check key_env or key_file")
+			c.kind = proxy.KindLost
+			return true
+		}
+		// No caller's credentials ever reach an engine, so this is not about
+		// them; but the engine has spoken, and its word stands.
+		note("engine wants a key and has none; set key_env or key_file")
+	case a.status == http.StatusNotFound && deniesModel(a.body, e.UpstreamModel(m.Name)):
+		note("engine does not know the model; give its own name for it as upstream", "model", m.Name, "asked", e.UpstreamModel(m.Name))
+		v.retry = true // another engine may know it
+	case v.retry:
+		note("engine refuses requests")
 	}
 	if v.retry {
 		c.last = a
@@ -45,6 +62,14 @@ func (c *call) engineError(e *endpoint.Endpoint, resp *proxy.Response, v verdict
 	}
 	c.passOn(a)
 	return false
+}
+
+// deniesModel reports whether an engine's 404 says that it has no such model,
+// and not that it has no such path.
+func deniesModel(body []byte, name string) bool {
+	return bytes.Contains(body, []byte(name)) &&
+		(bytes.Contains(body, []byte("not exist")) || bytes.Contains(body, []byte("not found")) ||
+			bytes.Contains(body, []byte(openai.CodeModelNotFound)))
 }
 
 // passOn answers the client with an engine's error, in the shape of the API it

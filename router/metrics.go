@@ -46,7 +46,7 @@ func newMetrics(reg prometheus.Registerer, mem *bodyMemory) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "llmgw_router_requests_total",
-			Help: "Requests ended, by canonical model (empty: none was understood) and result.",
+			Help: "Requests ended, by canonical model (empty: the request named none that may be used) and result.",
 		}, []string{"model", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "llmgw_router_request_duration_seconds", Buckets: duration,

@@ -45,6 +45,7 @@ type Router struct {
 	metrics *metrics
 	memory  bodyMemory
 	budget  *retryBudget
+	notices notices
 	calls   sync.Pool
 	created time.Time
 }
@@ -71,6 +72,7 @@ func New(cfg Config, deps Deps) (*Router, error) {
 	if rt.log == nil {
 		rt.log = slog.New(slog.DiscardHandler)
 	}
+	rt.notices.log = rt.log
 	rt.memory.limit = cfg.BodyMemoryBytes
 	if rt.memory.limit == 0 {
 		rt.memory.limit = defaultBodyMemory()
@@ -179,9 +181,12 @@ func (c *call) run() *openai.Error {
 	case routeModels, routeModel:
 		return c.serveModels()
 	case routeNone:
-		return openai.NotFound(r.Method, r.URL.Path)
+		return notFound(r)
 	}
 	if r.Method != http.MethodPost {
+		if c.route.label == otherLabel {
+			return notFound(r)
+		}
 		return openai.MethodNotAllowed(r.Method, http.MethodPost)
 	}
 	if strings := r.Header["Content-Type"]; len(strings) > 0 && isMultipart(strings[0]) {

@@ -38,6 +38,12 @@ const (
 	routeModel               // GET, one model
 )
 
+// otherLabel is how the paths without a name of their own are shown.
+const otherLabel = "other"
+
+// twice is what a client asks for that adds /v1 to a base URL which has it.
+const twice = "/v1/v1/"
+
 // inferencePaths are the paths with a name of their own. Every other POST below
 // /v1/ that carries a model goes to an engine, too, and is shown as "other".
 var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant table
@@ -90,10 +96,10 @@ func lookup(r *http.Request) route {
 		return route{kind: routeModels, label: p, shape: sh}
 	case strings.HasPrefix(p, "/v1/models/"):
 		return route{kind: routeModel, label: "/v1/models/{model}", shape: sh}
-	case strings.HasPrefix(p, "/v1/") && !adminPaths[p] && plain(r.URL.EscapedPath(), p):
-		return route{kind: routeInference, label: "other", path: p, shape: sh, dialect: openai.DialectChat}
+	case strings.HasPrefix(p, "/v1/") && !strings.HasPrefix(p, twice) && !adminPaths[p] && plain(r.URL.EscapedPath(), p):
+		return route{kind: routeInference, label: otherLabel, path: p, shape: sh, dialect: openai.DialectChat}
 	}
-	return route{kind: routeNone, label: "other", shape: sh}
+	return route{kind: routeNone, label: otherLabel, shape: sh}
 }
 
 // plain reports whether a path means the same to every server that reads it: no

@@ -132,7 +132,7 @@ func UpstreamTimeout(what string) *Error {
 func UpstreamFailed() *Error {
 	return &Error{
 		Status: http.StatusBadGateway, Type: TypeServer, Code: CodeUpstreamFailed,
-		Message: "The engine failed before its answer was complete. Try again; if it happens again, tell the operator the id of this request.",
+		Message: "The engine failed before its answer was complete. Try again; if it happens again, tell the operator the request's id (header x-request-id).",
 	}
 }
 
@@ -205,7 +205,7 @@ func MethodNotAllowed(method, allow string) *Error {
 func Internal() *Error {
 	return &Error{
 		Status: http.StatusInternalServerError, Type: TypeServer, Code: CodeInternal,
-		Message: "Something went wrong on our side. Try again; if it happens again, tell the operator the id of this request.",
+		Message: "Something went wrong on our side. Try again; if it happens again, tell the operator the request's id (header x-request-id).",
 	}
 }
 
