@@ -2,13 +2,8 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"reflect"
-	"regexp"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/go-viper/mapstructure/v2"
@@ -115,9 +110,6 @@ func decode(tree map[string]any, into any) error {
 	})
 }
 
-// yamlLine finds the line in an error of the YAML library.
-var yamlLine = regexp.MustCompile(`^yaml: (?:.*? )?line ([0-9]+): `)
-
 // parseYAML returns the root of the only YAML document in data, nil if it has
 // no content, or what is wrong and on which line.
 func parseYAML(data []byte) (n *yaml.Node, line int, problem string) {
@@ -131,21 +123,13 @@ func parseYAML(data []byte) (n *yaml.Node, line int, problem string) {
 			}
 		}
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
-	if err := decoder.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, 0, ""
-		}
-		line, problem = syntax(err)
+	if err := decodeYAML(data, &doc, &second); err != nil {
+		line, problem = syntax(data)
 		return nil, line, problem
 	}
-	switch err := decoder.Decode(&second); {
-	case err == nil:
+	if second.Kind != 0 {
 		return nil, second.Line, "a second document begins here; want one"
-	case !errors.Is(err, io.EOF):
-		line, problem = syntax(err)
-		return nil, line, problem
 	}
 	if len(doc.Content) == 0 {
 		return nil, 0, ""
@@ -155,13 +139,4 @@ func parseYAML(data []byte) (n *yaml.Node, line int, problem string) {
 		return nil, 0, ""
 	}
 	return n, 0, ""
-}
-
-func syntax(err error) (line int, problem string) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		text = err.Error()[len(m[0]):]
-	}
-	return line, "is not YAML: " + text
 }

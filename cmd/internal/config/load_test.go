@@ -258,7 +258,7 @@ labels: [1]
 		}},
 		{name: "two documents", data: "listen: a\n---\nlisten: b\n", want: []string{`f.yaml:2: a second document begins here; want one`}},
 		{name: "no YAML", data: "listen: a\n  b: c\n", want: []string{`f.yaml:2: is not YAML: mapping values are not allowed in this context`}},
-		{name: "unknown anchor", data: "listen: *x\n", want: []string{`f.yaml: is not YAML: unknown anchor 'x' referenced`}},
+		{name: "unknown anchor", data: "listen: *x\n", want: []string{`f.yaml:1: is not YAML: unknown anchor 'x' referenced`}},
 		{name: "tab", data: "router:\n\tretries: 1\n", want: []string{`f.yaml:2: is not YAML: found character that cannot start any token`}},
 		{name: "not UTF-8", data: "listen: a\nnames: [\"\xff\"]\n", want: []string{`f.yaml:2: is not UTF-8`}},
 		{name: "a list", data: "- a\n", want: []string{`f.yaml:1: the file is a list; want the keys listen, router, items, names, labels`}},
@@ -269,7 +269,7 @@ labels: [1]
 			name:    "variable out of range of its validation",
 			environ: []string{"LLMGW_ROUTER__RETRIES=-1", "LLMGW_ROUTER__TIMEOUTS=dial", "LLMGW_ITEMS=[{id: a"},
 			want: []string{
-				`LLMGW_ITEMS: items: line 1: is not YAML: did not find expected ',' or '}'`,
+				`LLMGW_ITEMS: items: line 1: is not YAML: did not find expected ',' or '}' after the bracket that opens here`,
 				`LLMGW_ROUTER__RETRIES: router.retries: -1 is negative; want 0 or more`,
 				`LLMGW_ROUTER__TIMEOUTS: router.timeouts: is "dial"; want the keys dial, idle`,
 			},
@@ -289,6 +289,54 @@ labels: [1]
 				t.Fatalf("error %v is not of type Faults", err)
 			}
 			if diff := cmp.Diff(tt.want, strings.Split(err.Error(), "\n")); diff != "" {
+				t.Errorf("faults (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The line of a fault of syntax is the one to look at, wherever it stands.
+func TestSyntaxLine(t *testing.T) {
+	const (
+		indicator = "did not find expected '-' indicator"
+		key       = "did not find expected key"
+		list      = "did not find expected ',' or ']' after the bracket that opens here"
+		section   = "did not find expected ',' or '}' after the bracket that opens here"
+	)
+	tests := []struct {
+		name, data string
+		line       int
+		problem    string
+	}{
+		{"list not closed", "endpoints:\n  - id: a\n    url: http://h:1\n    models: [m\nlog:\n  level: info", 4, list},
+		{"list not closed on the first line", "a: [m\nlog:\n  level: info", 1, list},
+		{"list not closed, the only line", "a: [m", 1, list},
+		{"list within a list", "a:\n- [x,\n   [y, z,\n    {k: v]\n  ]\n", 4, section},
+		{"list over lines", "a: 1\nb: [x,\n  \"y\"\n  \"z\"]\n", 2, list},
+		{"less indented than its entry", "# c\nendpoints:\n  - id: a\n   url: x", 4, indicator},
+		{"less indented, and more after it", "# c\nendpoints:\n  - id: a\n   url: x\nlog:\n  level: info\n" + strings.Repeat("# c\n", 50), 4, indicator},
+		{"key in a list", "a:\n  - x\n  y: 1\nb: 1\n", 3, indicator},
+		{"text in a list", "a:\n  - x\n  y\nb: 1\n", 3, "could not find expected ':'"},
+		{"less indented than its section", "a:\n    b: 1\n    c: {d: 1,\n      e: 2}\n  f: 3\n", 5, key},
+		{"entry in a section", "a:\n  b:\n    c: 1\n    - d\n", 4, key},
+		{"key on the first line", "a: 1\n b: 2\n", 2, "mapping values are not allowed in this context"},
+		{"bracket closed on the first line", "]", 1, "did not find expected node content"},
+		{"quote not closed", "a: 1\nb:\n  c: \"x\n  d: 1\n", 3, "found unexpected end of stream"},
+		{"quote not closed on the first line", "a: \"x\nb: 1\n", 1, "found unexpected end of stream"},
+		{"no colon", "a: 1\nb\nc: 2\n", 2, "could not find expected ':'"},
+		{"tab", "a:\n  b: 1\n\tc: 1\n", 3, "found a tab character that violates indentation"},
+		{"anchor", "a: 1\nb: [1,\n  *x]\nc: 1\n", 3, "unknown anchor 'x' referenced"},
+		{"control character", "a: 1\nb: \"\x01\"\nc: 1\n", 2, "control characters are not allowed"},
+		{"carriage returns", "a: 1\r\nb:\r\n  - x\r\n c: 1\r\n", 4, key},
+		{"byte order mark", "\ufeffa: 1\nb: [1\n", 2, list},
+		{"second document", "a: 1\n---\nb: [1\n", 3, list},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := defaults()
+			_, err := config.Load(&f, config.Source{File: "f.yaml", Data: []byte(tt.data)})
+			want := config.Faults{{File: "f.yaml", Line: tt.line, Text: "is not YAML: " + tt.problem}}
+			if diff := cmp.Diff(error(want), err); diff != "" {
 				t.Errorf("faults (-want +got):\n%s", diff)
 			}
 		})
