@@ -41,8 +41,9 @@ type Spec struct {
 	Pool string `yaml:"pool"`
 	// Weight is the share of the load that the endpoint takes beside others
 	// of its model: one of weight 2 takes twice as much as one of weight 1.
-	// Default 1, which 0 means too; must not be negative; at most 1e6.
-	Weight float64 `yaml:"weight"`
+	// Default 1; more than 0 and at most 1e6. In code 0 means 1; a
+	// configuration file that says 0 is refused, since nobody means 1 by it.
+	Weight float64 `yaml:"weight" default:"1"`
 	// Engine is what runs there. Default "" which, like auto, lets the metrics
 	// page tell.
 	Engine engines.Name `yaml:"engine"`

@@ -40,10 +40,11 @@ type timeouts struct {
 }
 
 type item struct {
-	ID     string `yaml:"id"`
-	URL    string `yaml:"url"`
-	Models []ref  `yaml:"models"`
-	Token  string `yaml:"token" secret:"true"`
+	ID     string  `yaml:"id"`
+	URL    string  `yaml:"url"`
+	Models []ref   `yaml:"models"`
+	Token  string  `yaml:"token" secret:"true"`
+	Weight float64 `yaml:"weight" default:"1"`
 }
 
 // ref is written as a name or with its keys.
@@ -109,7 +110,7 @@ labels: {a.b: c}
 			want: func(f *file) {
 				f.Listen = ":1"
 				f.Router = router{Bytes: 16, Ceiling: 1, Timeouts: timeouts{Dial: 250 * time.Millisecond, Idle: time.Minute}}
-				f.Items = []item{{ID: "a", URL: "http://a", Models: []ref{{Name: "m"}, {Name: "n", Upstream: "u"}}}}
+				f.Items = []item{{ID: "a", URL: "http://a", Models: []ref{{Name: "m"}, {Name: "n", Upstream: "u"}}, Weight: 1}}
 				f.Names = []string{"z"}
 				f.Labels = map[string]string{"a.b": "c"}
 			},
@@ -120,11 +121,11 @@ labels: {a.b: c}
 			name: "anchors and merges",
 			data: `items:
   - &one {id: a, url: http://a}
-  - {<<: *one, id: b}
+  - {<<: *one, id: b, weight: 2}
   - <<: [{id: c, token: t}, *one]
 `,
 			want: func(f *file) {
-				f.Items = []item{{ID: "a", URL: "http://a"}, {ID: "b", URL: "http://a"}, {ID: "c", URL: "http://a", Token: "t"}}
+				f.Items = []item{{ID: "a", URL: "http://a", Weight: 1}, {ID: "b", URL: "http://a", Weight: 2}, {ID: "c", URL: "http://a", Token: "t", Weight: 1}}
 			},
 		},
 		{
@@ -139,7 +140,7 @@ labels: {a.b: c}
 				f.Listen = "true"
 				f.Router.Retries, f.Router.Inject, f.Router.Timeouts.Dial = 3, false, time.Second
 				f.Names = []string{"a", "b"}
-				f.Items = []item{{ID: "a", URL: "http://b", Models: []ref{{Name: "m"}, {Name: "n"}}}}
+				f.Items = []item{{ID: "a", URL: "http://b", Models: []ref{{Name: "m"}, {Name: "n"}}, Weight: 1}}
 				f.Labels = map[string]string{"k": "v"}
 			},
 		},
@@ -149,7 +150,15 @@ labels: {a.b: c}
 			want: func(f *file) {
 				f.Router = router{Retries: 3, Inject: true, Ceiling: 0.5, Timeouts: timeouts{Dial: time.Second, Idle: time.Minute}}
 				f.Names = []string{"a,b", "c"}
-				f.Items = []item{{ID: "a", URL: "http://a"}}
+				f.Items = []item{{ID: "a", URL: "http://a", Weight: 1}}
+			},
+		},
+		{
+			name:    "an entry from a variable has the defaults of one, and may say 0",
+			data:    "items: [{id: a, url: u}, {id: b, url: u}]",
+			environ: []string{"LLMGW_ITEMS__0={id: c, url: v}", "LLMGW_ITEMS__1__WEIGHT=0"},
+			want: func(f *file) {
+				f.Items = []item{{ID: "c", URL: "v", Weight: 1}, {ID: "b", URL: "u"}}
 			},
 		},
 		{
@@ -224,7 +233,7 @@ labels: [1]
 				`f.yaml:9: router.bytes: "4294967296" is too large or too small for this key`,
 				`f.yaml:10: retries: unknown key here; did you mean router.retries?`,
 				`f.yaml:13: items[0].ulr: unknown key; did you mean url?`,
-				`f.yaml:14: items[1]: is "none"; want the keys id, url, models, token`,
+				`f.yaml:14: items[1]: is "none"; want the keys id, url, models, token, weight`,
 				`f.yaml:15: items[2].url: "" is empty; want a URL`,
 				`f.yaml:16: items[2].models[0]: "1" is not accepted; want text or the keys name, upstream`,
 				`f.yaml:16: items[2].models[1].upstrem: unknown key; did you mean upstream?`,
@@ -246,7 +255,7 @@ labels: [1]
 		{name: "hint", data: "items: [{id: a, url: u, key: hunter2}]", want: []string{`f.yaml:1: items[0].key: secrets stand elsewhere`}},
 		{name: "duration without unit", data: "router: {timeouts: {dial: 5}}", want: []string{`f.yaml:1: router.timeouts.dial: "5" has no unit; want e.g. 5s or 5ms`}},
 		{name: "empty entries", data: "items:\n-\n- {id: a, url: u, models: [~]}\nnames: [~]\n", want: []string{
-			`f.yaml:2: items[0]: is empty; want the keys id, url, models, token`,
+			`f.yaml:2: items[0]: is empty; want the keys id, url, models, token, weight`,
 			`f.yaml:3: items[1].models[0]: is empty; want text or the keys name, upstream`,
 			`f.yaml:4: names[0]: has no value; want text, or leave the key out`,
 		}},

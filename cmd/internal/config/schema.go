@@ -13,6 +13,10 @@ type Field struct {
 	Type   reflect.Type
 	Index  []int // for reflect.Value.FieldByIndex
 	Secret bool  // tagged `secret:"true"`: never printed
+	// Default is the tag `default:"…"`: the value of the key where it is left
+	// out. It is for structs that are entries of lists; all other defaults are
+	// in the struct that is read into.
+	Default string
 }
 
 // Fields returns the keys of a struct in the order of its fields, those of
@@ -30,7 +34,7 @@ func Fields(t reflect.Type) []Field {
 				out = append(out, inner)
 			}
 		case key != "":
-			out = append(out, Field{Key: key, Type: f.Type, Index: f.Index, Secret: f.Tag.Get("secret") == "true"})
+			out = append(out, Field{Key: key, Type: f.Type, Index: f.Index, Secret: f.Tag.Get("secret") == "true", Default: f.Tag.Get("default")})
 		}
 	}
 	return out

@@ -107,7 +107,20 @@ func (r *reader) section(n *yaml.Node, t reflect.Type, path string) map[string]a
 		}
 		r.unknown(r.at(k), path, key, fields)
 	})
+	setDefaults(out, fields)
 	return out
+}
+
+// setDefaults gives a section the values of the keys it leaves out.
+func setDefaults(section map[string]any, fields []Field) {
+	for _, f := range fields {
+		if _, written := section[f.Key]; written || f.Default == "" {
+			continue
+		}
+		if v, problem := scalar(f.Default, "", f.Type); problem == "" {
+			section[f.Key] = v
+		}
+	}
 }
 
 // mapping reads a mapping whose keys the operator chooses.

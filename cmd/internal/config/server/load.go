@@ -83,14 +83,31 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
+// written is a configuration that somebody wrote down. A number that code may
+// leave at 0 to get its default has that default here, unless 0 was written.
+type written struct {
+	Config `yaml:",inline"`
+}
+
+// Validate returns every fault, joined, each beginning with its key.
+func (w written) Validate() error {
+	errs := []error{w.Config.Validate()}
+	for i, e := range w.Gateway.Endpoints {
+		if e.Weight == 0 {
+			errs = append(errs, fmt.Errorf("endpoints[%d].weight: 0 is not accepted; want more than 0, e.g. 1; to take the endpoint out of use remove its entry and send SIGHUP: what it is answering runs to its end", i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Parse is Load with the file's text at hand; file names it in messages.
 func Parse(file string, data []byte, environ []string) (*Loaded, error) {
-	l := &Loaded{Config: DefaultConfig()}
-	var err error
-	l.result, err = config.Load(&l.Config, config.Source{File: file, Data: data, Environ: environ, Hints: hints()})
+	read := written{DefaultConfig()}
+	result, err := config.Load(&read, config.Source{File: file, Data: data, Environ: environ, Hints: hints()})
 	if err != nil {
 		return nil, err
 	}
+	l := &Loaded{Config: read.Config, result: result}
 	// A variable that holds an engine's key may well have our prefix.
 	unknown := slices.DeleteFunc(l.result.UnknownVariables, func(name string) bool {
 		return slices.ContainsFunc(l.Gateway.Endpoints, func(e gateway.Endpoint) bool { return e.KeyEnv == name })

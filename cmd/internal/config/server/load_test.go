@@ -41,6 +41,21 @@ endpoints:
 	}
 }
 
+// Where no weight is written it is 1, and is printed.
+func TestWeightDefault(t *testing.T) {
+	l, faults := parse(t, "endpoints: [{id: a, url: http://h, models: [m]}]")
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	var out bytes.Buffer
+	if err := config.Print(&out, l.Config); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "weight: 1\n") {
+		t.Errorf("printed is\n%s", out.String())
+	}
+}
+
 // What would send requests astray without a word is refused, with its line.
 func TestMisroutingIsRefused(t *testing.T) {
 	tests := []struct {
@@ -61,6 +76,10 @@ func TestMisroutingIsRefused(t *testing.T) {
 			`f.yaml:3: endpoints[1].id: "a" is used by endpoints[0] too; want one of its own`,
 			`f.yaml:5: endpoints[1].models: is empty; want at least one model`,
 			`f.yaml:6: endpoints[1].engine: "vlm" is unknown; want auto or one of [infinity llamacpp lmdeploy lmstudio mlx ollama sglang tei tgi triton trtllm vllm]`,
+		}},
+		{"an endpoint of weight 0", "endpoints:\n- {id: a, url: http://h, models: [m]}\n- {id: b, url: http://i, models: [m], weight: 0}\n- {id: c, url: http://j, models: [m], weight: -1}", []string{
+			`f.yaml:3: endpoints[1].weight: 0 is not accepted; want more than 0, e.g. 1; to take the endpoint out of use remove its entry and send SIGHUP: what it is answering runs to its end`,
+			`f.yaml:4: endpoints[2].weight: -1 is out of range; want more than 0 and at most 1e6, e.g. 1`,
 		}},
 		{"sections of later versions", "admission: {enabled: true}\nlanding: {contact: x}\ncontrol: {}\nagent_listen: ':1'", []string{
 			`f.yaml:1: admission: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,

@@ -37,6 +37,7 @@ type key struct {
 	typ     reflect.Type
 	value   reflect.Value // the default; invalid within lists
 	comment string        // one line
+	entry   string        // the default within an entry of a list; "" for none
 }
 
 // keys returns every key of server.yaml in the order of the structs.
@@ -56,7 +57,7 @@ func collect(t *testing.T, v reflect.Value, typ reflect.Type, path string, docs 
 		if docs[owner] == nil {
 			docs[owner] = fieldComments(t, owner)
 		}
-		k := key{path: strings.TrimPrefix(path+"."+f.Key, "."), typ: f.Type, comment: docs[owner][name]}
+		k := key{path: strings.TrimPrefix(path+"."+f.Key, "."), typ: f.Type, comment: docs[owner][name], entry: f.Default}
 		if rest, ok := strings.CutPrefix(k.comment, name+" "); ok {
 			k.comment = "`" + f.Key + "` " + rest
 		}
@@ -124,6 +125,9 @@ func TestCommentsAgreeWithDefaults(t *testing.T) {
 				t.Errorf("%s: its comment states no default: %s", k.path, k.comment)
 			}
 			continue
+		}
+		if k.entry != "" && m[1] != k.entry {
+			t.Errorf("%s: its comment says the default is %s, it is %s", k.path, m[1], k.entry)
 		}
 		if k.value.IsValid() && !sameDefault(m[1], k.value) {
 			t.Errorf("%s: its comment says the default is %s, it is %v", k.path, m[1], k.value)
@@ -223,6 +227,8 @@ func section(b *bytes.Buffer, path string, all []key) {
 			meaning = "see below"
 		} else if k.value.IsValid() {
 			value = "`" + shown(k.value) + "`"
+		} else if k.entry != "" {
+			value = "`" + k.entry + "`"
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", name, typeName(k.typ), value, meaning)
 	}
