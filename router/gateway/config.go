@@ -27,8 +27,8 @@ type Config struct {
 	// Models are the names that clients may use. Default none: every model
 	// that an endpoint serves can be asked for by that name.
 	Models []catalog.Model `yaml:"models"`
-	// Endpoints are the engines. Default none: every request is answered 503
-	// until a reload brings some.
+	// Endpoints are the engines. Default none: until a reload brings some, a
+	// request for a name under models is answered 503, for any other name 404.
 	Endpoints []Endpoint `yaml:"endpoints"`
 }
 
@@ -124,6 +124,10 @@ func (c Config) checkProfiles(known []string) []error {
 // Warnings are things that are allowed and probably not meant, each beginning
 // with the key's path.
 func (c Config) Warnings() []string {
+	if len(c.Endpoints) == 0 {
+		// That no endpoint serves a model follows from it.
+		return []string{"endpoints: there are none; every request is answered 503 or, if its model is not under models, 404"}
+	}
 	var out []string
 	served := map[string]bool{}
 	for _, e := range c.Endpoints {

@@ -203,6 +203,16 @@ func TestWarnings(t *testing.T) {
 	if len(got) != 1 || !strings.HasPrefix(got[0], "models[1].name: ") {
 		t.Errorf("got %q", got)
 	}
+	cfg.Endpoints = nil
+	if got := cfg.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], "endpoints: there are none; ") {
+		t.Errorf("without endpoints: got %q", got)
+	}
+	f := newFleet(t, cfg)
+	for model, want := range map[string]int{"a": 503, "z": 503, "unknown": 404} {
+		if got := f.do("POST", chatPath, `{"model":"`+model+`"}`); got.status != want {
+			t.Errorf("without endpoints, model %s: got %d %s, want %d", model, got.status, got.body, want)
+		}
+	}
 }
 
 // Names of routing profiles are those that there are, an embedder's own
