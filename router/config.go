@@ -36,8 +36,9 @@ type Config struct {
 	MaxBodyBytes int64 `yaml:"max_body_bytes"`
 	// BodyMemoryBytes bounds the sum of the request bodies held at a time; beyond
 	// it requests get 503 before they are read. Default 0, which means a quarter
-	// of the process's memory limit if one is set, else 1 GiB; negative is an
-	// error.
+	// of the process's soft memory limit; negative is an error. llmgw server sets
+	// that limit to 75 % of the container's or machine's memory unless GOMEMLIMIT
+	// is set. In a program without such a limit 0 means 1 GiB.
 	BodyMemoryBytes int64 `yaml:"body_memory"`
 	// BodyTimeout is how long a client may take to send a request's body.
 	// Default 60s; must be positive.
