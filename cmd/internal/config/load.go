@@ -26,6 +26,9 @@ type Source struct {
 	// Hints replace the message for an unknown key that people are likely to
 	// write; their keys are paths with positions left out (endpoints[].key).
 	Hints map[string]string
+	// Numbers say, by the path of a key whose value is text, what is written
+	// there by whoever means a number; %s stands for the number.
+	Numbers map[string]string
 }
 
 // Result is what reading a configuration told besides the configuration.
@@ -58,6 +61,7 @@ func Load(into any, src Source) (*Result, error) {
 	r := &reader{
 		collector: newCollector(src.File),
 		hints:     src.Hints,
+		numbers:   src.Numbers,
 		root:      root,
 		merging:   make(map[*yaml.Node]bool),
 	}

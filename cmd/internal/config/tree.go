@@ -18,6 +18,7 @@ type reader struct {
 	*collector
 	variable string // the variable the nodes come from; "" for the file
 	hints    map[string]string
+	numbers  map[string]string
 	root     reflect.Type
 	visits   int
 	merging  map[*yaml.Node]bool // mappings being merged, against cycles
@@ -83,6 +84,9 @@ func (r *reader) scalarNode(n *yaml.Node, t reflect.Type, path string) (any, boo
 	}
 	v, problem := scalar(n.Value, tag, t)
 	if problem != "" {
+		if write := r.numbers[path]; write != "" && tag == "!!int" {
+			problem = n.Value + " is a number; want " + strings.ReplaceAll(write, "%s", n.Value)
+		}
 		r.add(r.at(n), path, "%s", problem)
 		return nil, false
 	}

@@ -129,6 +129,14 @@ func (c Config) validateListeners() error {
 	check := func(key, address, example string, loopback bool) {
 		host, port, err := splitAddress(address)
 		switch {
+		case isPort(address):
+			if loopback {
+				address = "127.0.0.1:" + address
+			} else {
+				address = ":" + address
+			}
+			errs = append(errs, fmt.Errorf("%s: a port alone is no address; want %q", key, address))
+			return
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %q is no address: %w; want e.g. %q", key, address, err, example))
 			return
@@ -160,10 +168,15 @@ func splitAddress(address string) (host, port string, err error) {
 		}
 		return "", "", err
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+	if !isPort(port) {
 		return "", "", fmt.Errorf("port %q is not a number from 0 to 65535", port)
 	}
 	return host, port, nil
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && strconv.FormatUint(n, 10) == text
 }
 
 func isLoopback(host string) bool {

@@ -36,9 +36,14 @@ func TestValidate(t *testing.T) {
 			`admin_listen: "10.0.0.1:9090" is open to other machines; want a loopback address, e.g. "127.0.0.1:9090", because profiles hold keys and prompts (metrics_listen serves other machines)`,
 		}},
 		{"addresses", func(c *server.Config) { c.Listen, c.AdminListen, c.MetricsListen = "8080", "", "h:http" }, []string{
-			`listen: "8080" is no address: missing port in address; want e.g. ":8080"`,
+			`listen: a port alone is no address; want ":8080"`,
 			`admin_listen: "" is no address: missing port in address; want e.g. "127.0.0.1:9090"`,
 			`metrics_listen: "h:http" is no address: port "http" is not a number from 0 to 65535; want e.g. ":9091"`,
+		}},
+		{"ports", func(c *server.Config) { c.Listen, c.AdminListen, c.MetricsListen = "h", "9999", "99999" }, []string{
+			`listen: "h" is no address: missing port in address; want e.g. ":8080"`,
+			`admin_listen: a port alone is no address; want "127.0.0.1:9999"`,
+			`metrics_listen: "99999" is no address: missing port in address; want e.g. ":9091"`,
 		}},
 		{"address twice", func(c *server.Config) { c.MetricsListen = ":8080" }, []string{
 			`metrics_listen: ":8080" is listen already; want another port`,

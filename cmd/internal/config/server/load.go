@@ -103,7 +103,7 @@ func (w written) Validate() error {
 // Parse is Load with the file's text at hand; file names it in messages.
 func Parse(file string, data []byte, environ []string) (*Loaded, error) {
 	read := written{DefaultConfig()}
-	result, err := config.Load(&read, config.Source{File: file, Data: data, Environ: environ, Hints: hints()})
+	result, err := config.Load(&read, config.Source{File: file, Data: data, Environ: environ, Hints: hints(), Numbers: numbers()})
 	if err != nil {
 		return nil, err
 	}

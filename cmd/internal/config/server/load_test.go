@@ -81,6 +81,10 @@ func TestMisroutingIsRefused(t *testing.T) {
 			`f.yaml:3: endpoints[1].weight: 0 is not accepted; want more than 0, e.g. 1; to take the endpoint out of use remove its entry and send SIGHUP: what it is answering runs to its end`,
 			`f.yaml:4: endpoints[2].weight: -1 is out of range; want more than 0 and at most 1e6, e.g. 1`,
 		}},
+		{"ports alone", "listen: 8080\nadmin_listen: 9090", []string{
+			`f.yaml:1: listen: 8080 is a number; want ":8080"`,
+			`f.yaml:2: admin_listen: 9090 is a number; want "127.0.0.1:9090"`,
+		}},
 		{"sections of later versions", "admission: {enabled: true}\nlanding: {contact: x}\ncontrol: {}\nagent_listen: ':1'", []string{
 			`f.yaml:1: admission: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
 			`f.yaml:2: landing: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
