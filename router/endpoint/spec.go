@@ -35,7 +35,8 @@ type Spec struct {
 	ID string `yaml:"id"`
 	// URL is where the engine listens, http or https, with an optional base
 	// path that goes before every request path. Required. A final /v1 does
-	// not belong to it, since request paths begin with that.
+	// not belong to it, nor the path of a request such as
+	// /v1/chat/completions, since request paths begin with that.
 	URL string `yaml:"url"`
 	// Pool groups endpoints that are saturated together. Default "".
 	Pool string `yaml:"pool"`
@@ -149,10 +150,25 @@ func (s Spec) urlProblem(add func(string, ...any)) *url.URL {
 		add("url: %q has a query or fragment; want scheme, host and base path only", shown)
 	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
 		add("url: %q ends in /v1; want it without, since request paths begin with it", shown)
+	case requestPath(u.Path) != "":
+		base := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), requestPath(u.Path))
+		add("url: %q has the path of a request; want %q, since each request brings its own", shown, u.Scheme+"://"+u.Host+base)
 	default:
 		return u
 	}
 	return nil
+}
+
+// requestPath returns the path of an OpenAI-compatible API with which path
+// ends, "" if with none. A /v1/ elsewhere may belong to a base path.
+func requestPath(path string) string {
+	path = strings.TrimRight(path, "/")
+	for _, call := range []string{"chat/completions", "completions", "embeddings", "responses", "messages", "models", "rerank", "score"} {
+		if strings.HasSuffix(path, "/v1/"+call) {
+			return "/v1/" + call
+		}
+	}
+	return ""
 }
 
 // printable reports whether text can stand in a log line and a metric label.

@@ -40,6 +40,8 @@ func TestSpecValidate(t *testing.T) {
 		{"password", with(func(s *endpoint.Spec) { s.URL = "http://u:hunter2@h" }), `url: "http://u:xxxxx@h" has a user or password; want the key as a secret instead`},
 		{"query", with(func(s *endpoint.Spec) { s.URL = "http://h?a=b" }), `url: "http://h?a=b" has a query or fragment; want scheme, host and base path only`},
 		{"v1", with(func(s *endpoint.Spec) { s.URL = "http://h/v1/" }), `url: "http://h/v1/" ends in /v1; want it without, since request paths begin with it`},
+		{"path of a request", with(func(s *endpoint.Spec) { s.URL = "http://h:1/a/v1/chat/completions" }), `url: "http://h:1/a/v1/chat/completions" has the path of a request; want "http://h:1/a", since each request brings its own`},
+		{"v1 elsewhere", with(func(s *endpoint.Spec) { s.URL = "http://h/v1/engine-v1/x/v12" }), ""},
 		{"weight", with(func(s *endpoint.Spec) { s.Weight = -1 }), "weight: -1 is out of range; want more than 0 and at most 1e6, e.g. 1"},
 		{"weight is no number", with(func(s *endpoint.Spec) { s.Weight = math.NaN() }), "weight: NaN is out of range; want more than 0 and at most 1e6, e.g. 1"},
 		{"engine", with(func(s *endpoint.Spec) { s.Engine = "vllmm" }), `engine: "vllmm" is unknown; want auto or one of [infinity llamacpp lmdeploy lmstudio mlx ollama sglang tei tgi triton trtllm vllm]`},
