@@ -27,9 +27,15 @@ type variable struct {
 	typ         reflect.Type
 }
 
+// UnknownVariable is a variable with [Prefix] that no key has.
+type UnknownVariable struct {
+	Name  string
+	Meant string // the variable that was probably meant, "" if none comes to mind
+}
+
 // variables sorts an environment into those that name a key, outer sections
-// first, and the names of those that have the prefix and no key.
-func variables(environ []string, root reflect.Type) (known []variable, unknown []string) {
+// first, and those that have the prefix and no key.
+func variables(environ []string, root reflect.Type) (known []variable, unknown []UnknownVariable) {
 	seen := make(map[string]bool)
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -41,7 +47,7 @@ func variables(environ []string, root reflect.Type) (known []variable, unknown [
 		segments := strings.Split(strings.ToLower(rest), "__")
 		t, path, ok := resolve(root, segments)
 		if !ok || rest != strings.ToUpper(rest) || isServiceLink(rest) {
-			unknown = append(unknown, name)
+			unknown = append(unknown, UnknownVariable{Name: name, Meant: meantVariable(name, root)})
 			continue
 		}
 		known = append(known, variable{name: name, value: value, segments: segments, path: path, typ: t})
@@ -52,8 +58,20 @@ func variables(environ []string, root reflect.Type) (known []variable, unknown [
 		}
 		return strings.Compare(a.name, b.name)
 	})
-	slices.Sort(unknown)
+	slices.SortFunc(unknown, func(a, b UnknownVariable) int { return strings.Compare(a.Name, b.Name) })
 	return known, unknown
+}
+
+// meantVariable returns the variable of a key whose name differs from the
+// given one only in its underscores or in case, or "".
+func meantVariable(name string, root reflect.Type) string {
+	alike := func(name string) string { return strings.ReplaceAll(strings.ToUpper(name), "_", "") }
+	for _, path := range Paths(root) {
+		if v := VariableFor(path); !strings.Contains(path, "[]") && alike(v) == alike(name) {
+			return v
+		}
+	}
+	return ""
 }
 
 func isServiceLink(rest string) bool {

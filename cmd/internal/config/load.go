@@ -33,8 +33,8 @@ type Source struct {
 
 // Result is what reading a configuration told besides the configuration.
 type Result struct {
-	// UnknownVariables are the names with [Prefix] that no key has, sorted.
-	UnknownVariables []string
+	// UnknownVariables are those with [Prefix] that no key has, by name.
+	UnknownVariables []UnknownVariable
 
 	collector *collector
 }

@@ -92,7 +92,7 @@ func TestLoad(t *testing.T) {
 		data    string
 		environ []string
 		want    func(*file)
-		unknown []string
+		unknown []config.UnknownVariable
 	}{
 		{name: "nothing", want: func(*file) {}},
 		{name: "comments only", data: "# nothing\n---\n", want: func(*file) {}},
@@ -165,12 +165,21 @@ labels: {a.b: c}
 			name: "a Kubernetes service and strangers",
 			environ: []string{
 				"LLMGW_PORT=tcp://10.0.0.1:8080", "LLMGW_SERVICE_HOST=10.0.0.1", "LLMGW_SERVICE_PORT_HTTP=80", "LLMGW_PORT_8080_TCP_ADDR=10.0.0.1",
-				"LLMGW_ROUTER__RETRYS=x", "LLMGW_router__retries=4", "LLMGW_UNUSED=x", "LLMGW_=x", "LLMGW_ROUTER__=x", "LLMGW_NAMES__00=x",
+				"LLMGW_ROUTER__RETRYS=x", "LLMGW_ROUTER_RETRIES=x", "LLMGW_router__retries=4", "LLMGW_UNUSED=x", "LLMGW_=x", "LLMGW_ROUTER__=x", "LLMGW_NAMES__00=x",
 			},
 			want: func(*file) {},
-			unknown: []string{
-				"LLMGW_", "LLMGW_NAMES__00", "LLMGW_PORT", "LLMGW_PORT_8080_TCP_ADDR", "LLMGW_ROUTER__", "LLMGW_ROUTER__RETRYS",
-				"LLMGW_SERVICE_HOST", "LLMGW_SERVICE_PORT_HTTP", "LLMGW_UNUSED", "LLMGW_router__retries",
+			unknown: []config.UnknownVariable{
+				{Name: "LLMGW_"},
+				{Name: "LLMGW_NAMES__00"},
+				{Name: "LLMGW_PORT"},
+				{Name: "LLMGW_PORT_8080_TCP_ADDR"},
+				{Name: "LLMGW_ROUTER_RETRIES", Meant: "LLMGW_ROUTER__RETRIES"},
+				{Name: "LLMGW_ROUTER__", Meant: "LLMGW_ROUTER"},
+				{Name: "LLMGW_ROUTER__RETRYS"},
+				{Name: "LLMGW_SERVICE_HOST"},
+				{Name: "LLMGW_SERVICE_PORT_HTTP"},
+				{Name: "LLMGW_UNUSED"},
+				{Name: "LLMGW_router__retries", Meant: "LLMGW_ROUTER__RETRIES"},
 			},
 		},
 	}

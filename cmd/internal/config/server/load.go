@@ -109,9 +109,16 @@ func Parse(file string, data []byte, environ []string) (*Loaded, error) {
 	}
 	l := &Loaded{Config: read.Config, result: result}
 	// A variable that holds an engine's key may well have our prefix.
-	unknown := slices.DeleteFunc(l.result.UnknownVariables, func(name string) bool {
-		return slices.ContainsFunc(l.Gateway.Endpoints, func(e gateway.Endpoint) bool { return e.KeyEnv == name })
-	})
+	var unknown []string
+	for _, v := range l.result.UnknownVariables {
+		switch {
+		case slices.ContainsFunc(l.Gateway.Endpoints, func(e gateway.Endpoint) bool { return e.KeyEnv == v.Name }):
+		case v.Meant != "":
+			unknown = append(unknown, fmt.Sprintf("%s (did you mean %s?)", v.Name, v.Meant))
+		default:
+			unknown = append(unknown, v.Name)
+		}
+	}
 	if len(unknown) > 0 {
 		l.Oddities = append(l.Oddities, fmt.Sprintf("no key belongs to the environment variables %s; they are ignored", strings.Join(unknown, ", ")))
 	}

@@ -115,12 +115,12 @@ endpoints:
 - {id: b, url: http://h/, models: [m, n], key_file: /nonexistent/key}
 - {id: c, url: https://h, models: [m], ca_file: `+empty+`}
 tls: {cert_file: /nonexistent/cert, key_file: /nonexistent/key}
-`, "LLMGW_TEST_KEY_B=x", "LLMGW_TEST_KEY_A=x", "LLMGW_PORT=tcp://10.0.0.1:80")
+`, "LLMGW_TEST_KEY_B=x", "LLMGW_TEST_KEY_A=x", "LLMGW_PORT=tcp://10.0.0.1:80", "LLMGW_ROUTER_RETRIES=1")
 	if faults != nil {
 		t.Fatal(faults)
 	}
 	want := []string{
-		`no key belongs to the environment variables LLMGW_PORT, LLMGW_TEST_KEY_B; they are ignored`,
+		`no key belongs to the environment variables LLMGW_PORT, LLMGW_ROUTER_RETRIES (did you mean LLMGW_ROUTER__RETRIES?), LLMGW_TEST_KEY_B; they are ignored`,
 		`f.yaml:5: endpoints[1].url: the engine of endpoints[0] again, for the model "m"; it gets twice its share of the load`,
 		`f.yaml:2: models[0].name: no endpoint serves "nobody"; requests for it get its fallbacks, or 503`,
 		`f.yaml:4: endpoints[0].key_env: the environment variable "LLMGW_TEST_KEY_A" is not set; set it, or leave the key out`,
