@@ -12,9 +12,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/llmgw/llmgw/cmd/internal/app"
 	"github.com/llmgw/llmgw/cmd/internal/config"
 )
 
@@ -35,6 +37,8 @@ type root struct {
 	Sim     simCmd     `cmd:"" help:"Serve one simulated engine that behaves like vLLM."`
 	Config  configCmd  `cmd:"" help:"Check or print the configuration of the server."`
 	Version versionCmd `cmd:"" help:"Print what this binary was built from."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"The same as the command version."`
 }
 
 // exitRequest carries the code with which kong wants to end, after --help, to
@@ -61,10 +65,14 @@ func Main(ctx context.Context, args []string, streams Streams) (code int) {
 		kong.Exit(func(code int) { panic(exitRequest(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Vars{"version": app.ReadVersion().String()},
 		kong.Bind(streams, slog.New(slog.NewTextHandler(streams.Err, nil))),
 	)
 	if err != nil {
 		panic(err) // the structs above are wrong
+	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
 	}
 	command, err := parser.Parse(args)
 	if err != nil {

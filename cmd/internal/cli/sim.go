@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
+	"strings"
 	"syscall"
 
 	simapp "github.com/llmgw/llmgw/cmd/internal/app/sim"
@@ -18,7 +20,7 @@ type simCmd struct {
 	Config       string  `short:"c" help:"YAML file with the engine's configuration; without it an 8B model on one H100-class card."`
 	Model        string  `help:"Name of the model; overrides the file."`
 	Speed        float64 `help:"How many times faster than the hardware it simulates; overrides the file."`
-	Faults       string  `help:"Faults from the start, as in split_bytes=1,crlf=true; see engines/sim."`
+	Faults       string  `help:"Faults from the start, as in split_bytes=1;crlf=true; an unknown one lists them all."`
 	FaultControl bool    `help:"Let clients cause faults by the header X-Sim-Faults and PUT /sim/faults."`
 	JSON         bool    `name:"json" help:"Print one JSON line with base_url and models when it serves."`
 }
@@ -45,7 +47,7 @@ func (c *simCmd) Run(ctx context.Context, streams Streams, log *slog.Logger) err
 	}
 	var err error
 	if cfg.Faults, err = sim.ParseFaults(cfg.Faults, c.Faults); err != nil {
-		return err
+		return fmt.Errorf("--faults: %w; its keys are %s", err, faultKeys())
 	}
 	cfg.FaultControl = cfg.FaultControl || c.FaultControl
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
@@ -61,4 +63,12 @@ func (c *simCmd) Run(ctx context.Context, streams Streams, log *slog.Logger) err
 			fmt.Fprintf(streams.Out, "A simulated engine serves %s at %s\n", cfg.Model, at.BaseURL)
 		},
 	})
+}
+
+func faultKeys() string {
+	var keys []string
+	for _, f := range config.Fields(reflect.TypeFor[sim.Faults]()) {
+		keys = append(keys, f.Key)
+	}
+	return strings.Join(keys, ", ")
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/llmgw/llmgw/cmd/internal/app/server"
@@ -73,6 +74,9 @@ func Run(ctx context.Context, opts Options) error {
 		err = errors.Join(cause, err)
 	}
 	stopServer(nil)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w; choose another port with --listen or --admin-listen, 0 takes a free one", err)
+	}
 	return err
 }
 

@@ -3,9 +3,11 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"syscall"
 
 	"github.com/llmgw/llmgw/engines/sim"
 )
@@ -27,6 +29,9 @@ func Run(ctx context.Context, opts Options) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if err != nil {
 		_ = engine.Close() // has served nothing
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("%w; choose another port with --listen, 0 takes a free one", err)
+		}
 		return fmt.Errorf("sim: %w", err)
 	}
 	if opts.Ready != nil {
