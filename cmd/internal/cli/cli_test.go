@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -187,6 +188,25 @@ func TestDemoPrintsACommandThatWorks(t *testing.T) {
 	}
 }
 
+// A port that is taken is told with the flag that chooses another.
+func TestPortTaken(t *testing.T) {
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, args := range [][]string{
+		{"demo", "--listen", taken.Addr().String(), "--admin-listen", "127.0.0.1:0"},
+		{"demo", "--listen", "127.0.0.1:0", "--admin-listen", taken.Addr().String()},
+		{"sim", "--listen", taken.Addr().String()},
+	} {
+		out, err := exec.CommandContext(t.Context(), "llmgw", args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), taken.Addr().String()) || !strings.Contains(string(out), "choose another port with --listen") {
+			t.Errorf("llmgw %v: %v, %q", args, err, out)
+		}
+	}
+}
+
 func TestSim(t *testing.T) {
 	s := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "100", "--json")
 	if code, answer := ask(t, http.MethodGet, s.BaseURL+"/v1/models", ""); code != http.StatusOK || !strings.Contains(answer, `"tiny"`) {
@@ -231,7 +251,11 @@ func TestServerReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	url := "http://" + next("serving")["listen"].(string)
+	serving := next("serving")
+	if pid := serving["pid"]; pid != float64(cmd.Process.Pid) {
+		t.Errorf("logged pid = %v, want %d", pid, cmd.Process.Pid)
+	}
+	url := "http://" + serving["listen"].(string)
 	call := func() int {
 		code, _ := ask(t, http.MethodPost, url+"/v1/chat/completions", `{"model": "m", "messages": [{"role": "user", "content": "Hello"}]}`)
 		return code
@@ -265,6 +289,9 @@ func TestServerReload(t *testing.T) {
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
+	}
+	if told := next("shutting down; a second signal ends the process at once"); told["grace"] != "0s" || told["drain"] != "1m0s" {
+		t.Errorf("after SIGTERM it logs %v", told)
 	}
 	next("draining")
 	if _, err := io.Copy(io.Discard, logged); err != nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/oklog/run"
+
+	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 )
 
 // Stage orders the ends of actors: a lower stage is stopped, and if it takes
@@ -37,9 +39,10 @@ type Actor struct {
 
 // runActors runs the actors until the first returns or a signal comes, stops
 // them by stage, waits for all, and returns the first one's error; the end of
-// ctx and a signal are none. fx hands actors over in random order, hence the
-// sorting; run.Group interrupts one after the other in the order added.
-func runActors(ctx context.Context, log *slog.Logger, signals chan os.Signal, actors []Actor) error {
+// ctx and a signal are none. patience is only told. fx hands actors over in
+// random order, hence the sorting; run.Group interrupts one after the other in
+// the order added.
+func runActors(ctx context.Context, log *slog.Logger, signals chan os.Signal, patience config.Shutdown, actors []Actor) error {
 	actors = slices.Clone(actors)
 	slices.SortStableFunc(actors, func(a, b Actor) int { return int(a.Stage - b.Stage) })
 	var g run.Group
@@ -49,7 +52,8 @@ func runActors(ctx context.Context, log *slog.Logger, signals chan os.Signal, ac
 		case s := <-signals:
 			// The next one has its usual effect: it kills.
 			signal.Stop(signals)
-			log.Info("signal", "signal", s.String())
+			log.Info("shutting down; a second signal ends the process at once",
+				"signal", s.String(), "grace", patience.Grace.String(), "drain", patience.Drain.String())
 			return run.ErrSignal
 		case <-ended.Done():
 			return context.Cause(ended)

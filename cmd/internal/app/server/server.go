@@ -78,7 +78,7 @@ func runWith(ctx context.Context, opts Options, plane fx.Option) error {
 	if err := app.Start(startCtx); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	err := runActors(ctx, opts.Logger, signals, actors.Actors)
+	err := runActors(ctx, opts.Logger, signals, opts.Config.Shutdown, actors.Actors)
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
 	return errors.Join(err, app.Stop(stopCtx))
@@ -156,7 +156,7 @@ func clientModule(serving func(Addresses)) fx.Option {
 		actor(func(h *health, l *listeners, cfg config.Config, log *slog.Logger) Actor {
 			return h.actor(cfg.Shutdown.Grace, func() {
 				at := l.addresses()
-				log.Info("serving", "listen", at.Client, "admin_listen", at.Admin, "metrics_listen", at.Metrics, "tls", at.TLS)
+				log.Info("serving", "pid", os.Getpid(), "listen", at.Client, "admin_listen", at.Admin, "metrics_listen", at.Metrics, "tls", at.TLS)
 				if serving != nil {
 					serving(at)
 				}
