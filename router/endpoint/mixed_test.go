@@ -104,29 +104,6 @@ func TestMixedOutcomesEndAtBaseline(t *testing.T) {
 	t.Logf("%d instances", len(instances))
 }
 
-func TestHotPathAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector makes pools forget")
-	}
-	e := newEndpoint(t, endpoint.DefaultConfig())
-	now := start()
-	allocs := testing.AllocsPerRun(1000, func() {
-		if !e.Admissible(now) {
-			t.Fatal("not admissible")
-		}
-		held, err := e.BeginAt(now, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.Touch(now)
-		e.Succeeded(now)
-		held.Release()
-	})
-	if allocs != 0 {
-		t.Errorf("%v allocations", allocs)
-	}
-}
-
 func BenchmarkRequest(b *testing.B) {
 	e := newEndpoint(b, endpoint.DefaultConfig())
 	now := start()

@@ -37,7 +37,7 @@ func deaf(t *testing.T) string {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 	}
-	t.Skip("this system's queue does not fill")
+	t.Fatal("ten connections do not fill a queue of one")
 	return ""
 }
 

@@ -245,7 +245,7 @@ func TestFlavoursSlowClient(t *testing.T) {
 	t.Parallel()
 	const tokens = 4
 	token := "data: " + strings.Repeat("x", 20<<10) + "\n\n"
-	mod := func(c *proxy.Config) { c.Timeouts.Idle = short }
+	mod := func(c *proxy.Config) { c.Timeouts.Idle = long }
 	each(t, mod, func(t *testing.T, serve func(h http.HandlerFunc) *bench) {
 		passed := make(chan struct{}, 1)
 		b := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -263,7 +263,7 @@ func TestFlavoursSlowClient(t *testing.T) {
 			n += len(p)
 			if n%len(token) == 0 {
 				if n == 2*len(token) {
-					<-time.After(3 * short)
+					<-time.After(2 * long)
 				}
 				passed <- struct{}{}
 			}
