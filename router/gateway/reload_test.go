@@ -122,7 +122,7 @@ func TestNothingToServeWith(t *testing.T) {
 	if got.status != 503 || got.code() != "no_endpoint" || got.header.Get("Retry-After") == "" {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
-	if !strings.Contains(f.log.String(), "models[0].name: no endpoint serves") {
+	if !strings.Contains(f.log.String(), "endpoints: there are none; ") {
 		t.Error("nobody is warned")
 	}
 	e := newRaw(t, good)
