@@ -3,6 +3,7 @@ package router
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/llmgw/llmgw/router/anthropic"
 	"github.com/llmgw/llmgw/router/openai"
@@ -20,11 +21,38 @@ func (c *call) refuse(e *openai.Error) {
 	if c.ctx().Err() != nil && e.Code == openai.CodeBodyTruncated {
 		o.Result = ResultCanceled
 	}
+	c.leaveBody()
 	if c.route.shape == shapeAnthropic {
 		anthropic.WriteError(c.w, anthropicError(e), c.id)
 		return
 	}
 	openai.WriteError(c.w, e, c.id)
+}
+
+// lingerBody is how long a connection waits for the rest of a body that nobody
+// wants before it is closed: a client that is still sending sees the answer, and
+// not a reset.
+const lingerBody = 500 * time.Millisecond
+
+// leaveBody prepares for an answer to a request whose body was not read to its
+// end. net/http would wait for the rest of it, before the answer and after, and
+// for as long as the client likes.
+func (c *call) leaveBody() {
+	c.boundWrite()
+	if c.whole || c.req.ContentLength == 0 || c.req.ProtoMajor != 1 {
+		return
+	}
+	c.w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(lingerBody))
+}
+
+// boundWrite bounds the writing of a short answer where a client can stop it at
+// its first byte, as HTTP/2's windows let it. On HTTP/1.1 a socket's buffer takes
+// such an answer at once.
+func (c *call) boundWrite() {
+	if c.req.ProtoMajor != 1 {
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.rt.deps.Proxy.ClientWrite()))
+	}
 }
 
 // anthropicError is e in the other API's terms.

@@ -72,11 +72,20 @@ func (b *body) read(w http.ResponseWriter, req *http.Request, cfg *Config) *open
 		return nil
 	}
 	rc := http.NewResponseController(w)
-	if rc.SetReadDeadline(time.Now().Add(cfg.BodyTimeout)) == nil {
+	bounded := rc.SetReadDeadline(time.Now().Add(cfg.BodyTimeout)) == nil
+	if err := b.fill(req, cfg, encoding); err != nil {
+		return err // the deadline stays: the rest of the body is not worth a wait
+	}
+	if bounded {
 		// The wait for the client to leave, which lasts as long as the request,
 		// must not run into the body's deadline.
-		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+		_ = rc.SetReadDeadline(time.Time{})
 	}
+	return nil
+}
+
+// fill reads the body, decoded.
+func (b *body) fill(req *http.Request, cfg *Config, encoding string) *openai.Error {
 	var src io.Reader = req.Body
 	size := req.ContentLength
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -97,16 +106,27 @@ func (b *body) read(w http.ResponseWriter, req *http.Request, cfg *Config) *open
 	return b.readAll(src, cfg.MaxBodyBytes, encoding)
 }
 
+// firstRoom is what a body gets before a byte of it has come. Memory is given
+// out as it is filled, so that a client which announces much and sends nothing
+// holds nearly nothing.
+const firstRoom = 64 << 10
+
+// readExactly reads a body of n bytes.
 func (b *body) readExactly(src io.Reader, n int) *openai.Error {
-	if !b.grow(n) {
-		return openai.Overloaded(bodyRetryAfter)
+	for have, room := 0, min(n, firstRoom); ; room = min(n, 4*room) {
+		if !b.grow(room) {
+			return openai.Overloaded(bodyRetryAfter)
+		}
+		buf := (*b.buf)[:room]
+		*b.buf = buf
+		got, err := io.ReadFull(src, buf[have:])
+		if have += got; err != nil {
+			return bodyError(err, "", 0)
+		}
+		if have == n {
+			return nil
+		}
 	}
-	buf := (*b.buf)[:n]
-	*b.buf = buf
-	if _, err := io.ReadFull(src, buf); err != nil {
-		return bodyError(err, "", 0)
-	}
-	return nil
 }
 
 // readAll reads a body whose length nobody has told.

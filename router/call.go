@@ -42,6 +42,7 @@ type call struct {
 	lease    Lease
 	at       *endpoint.Endpoint // whose answer is relayed
 	shared   bool               // a transport may still be reading the body and its edits
+	whole    bool               // the body was read to its end
 	broken   bool               // the answer must not look whole
 }
 
@@ -54,7 +55,7 @@ func (c *call) begin(rt *Router, w http.ResponseWriter, r *http.Request, start t
 	c.body = body{mem: &rt.memory}
 	c.tried = c.tried[:0]
 	c.last, c.kind, c.again, c.metrics = nil, 0, 0, nil
-	c.charge, c.lease, c.shared, c.broken = nil, nil, false, false
+	c.charge, c.lease, c.shared, c.whole, c.broken = nil, nil, false, false, false
 	c.out = Outcome{ID: c.id, Identity: &c.identity, Path: c.route.label, Start: start}
 }
 

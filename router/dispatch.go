@@ -173,7 +173,7 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	// A document of unknown length may be long in coming: its parts go out as
 	// they come, too.
 	exact := !events && resp.Get("Content-Length") != ""
-	done, err := resp.Relay(c.w, &c.tap, proxy.Options{KeepLength: exact})
+	done, err := resp.Relay(c.w, &c.tap, proxy.Options{KeepLength: exact, BoundWrites: c.req.ProtoMajor != 1})
 	o.FirstContent, o.BytesOut = done.FirstContent, done.Bytes
 	if done.Started {
 		o.Status = status

@@ -15,6 +15,10 @@ import (
 // maxEngineError bounds what is read of an engine's error.
 const maxEngineError = 64 << 10
 
+// errorPatience is how long the body of an error may take that another endpoint
+// will probably make good.
+const errorPatience = time.Second
+
 // engineAnswer is an engine's error, kept while others are tried.
 type engineAnswer struct {
 	status      int
@@ -28,7 +32,11 @@ type engineAnswer struct {
 func (c *call) engineError(e *endpoint.Endpoint, m Model, resp *proxy.Response, v verdict) (again bool) {
 	a := &engineAnswer{status: resp.Status, retryAfter: resp.Get("Retry-After"), contentType: resp.Get("Content-Type")}
 	var err error
-	a.body, err = resp.ReadAll(maxEngineError)
+	var patience time.Duration
+	if v.retry {
+		patience = errorPatience // the head has said enough
+	}
+	a.body, err = resp.ReadAll(maxEngineError, patience)
 	if err != nil && c.ctx().Err() != nil {
 		c.canceled()
 		return false
@@ -81,11 +89,12 @@ func (c *call) passOn(a *engineAnswer) {
 	} else {
 		body = openai.NormalizeError(a.status, a.contentType, a.body)
 	}
+	c.boundWrite()
 	h := c.w.Header()
 	c.idHeaders(h)
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if a.retryAfter != "" {
+	if parseRetryAfter(a.retryAfter, time.Now()) <= endpoint.MaxCooldown && a.retryAfter != "" {
 		h.Set("Retry-After", a.retryAfter)
 	}
 	c.out.Status, c.out.Result = a.status, ResultEngineRefused

@@ -90,6 +90,7 @@ func modelOf(u *url.URL) (string, bool) {
 
 // json answers with a document of ours.
 func (c *call) json(body []byte) {
+	c.leaveBody()
 	h := c.w.Header()
 	c.idHeaders(h)
 	h.Set("Content-Type", "application/json")

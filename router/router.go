@@ -195,6 +195,7 @@ func (c *call) run() *openai.Error {
 	if err := c.body.read(c.w, r, &rt.cfg); err != nil {
 		return err
 	}
+	c.whole = true
 	data := *c.body.buf
 	if err := openai.PeekBody(data, &c.peek); err != nil {
 		return openai.PeekFailed(err)

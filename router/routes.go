@@ -96,16 +96,16 @@ func lookup(r *http.Request) route {
 		return route{kind: routeModels, label: p, shape: sh}
 	case strings.HasPrefix(p, "/v1/models/"):
 		return route{kind: routeModel, label: "/v1/models/{model}", shape: sh}
-	case strings.HasPrefix(p, "/v1/") && !strings.HasPrefix(p, twice) && !adminPaths[p] && plain(r.URL.EscapedPath(), p):
+	case strings.HasPrefix(p, "/v1/") && !strings.HasPrefix(p, twice) && !adminPaths[strings.ToLower(p)] && plain(r.URL.EscapedPath(), p):
 		return route{kind: routeInference, label: otherLabel, path: p, shape: sh, dialect: openai.DialectChat}
 	}
 	return route{kind: routeNone, label: otherLabel, shape: sh}
 }
 
 // plain reports whether a path means the same to every server that reads it: no
-// dot segments, empty segments or escapes.
+// dot segments, empty segments, escapes or parameters.
 func plain(escaped, p string) bool {
-	return escaped == p && path.Clean(p) == p
+	return escaped == p && path.Clean(p) == p && !strings.Contains(p, ";")
 }
 
 // anthropicClient reports whether an Anthropic SDK sent the request: they always

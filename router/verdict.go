@@ -33,9 +33,9 @@ const (
 func judgeStatus(status int, retryAfter string, secret bool, now time.Time) verdict {
 	switch {
 	case status == http.StatusTooManyRequests:
-		return verdict{blameCool, parseRetryAfter(retryAfter, now), true}
+		return verdict{blameCool, min(parseRetryAfter(retryAfter, now), endpoint.MaxCooldown), true}
 	case status == http.StatusServiceUnavailable && retryAfter != "":
-		return verdict{blameCool, parseRetryAfter(retryAfter, now), true}
+		return verdict{blameCool, min(parseRetryAfter(retryAfter, now), endpoint.MaxCooldown), true}
 	case secret && (status == http.StatusUnauthorized || status == http.StatusForbidden):
 		return verdict{blameCool, 0, true}
 	case status >= 500:

@@ -12,6 +12,7 @@ import (
 type Endpoint struct {
 	// What every decision reads comes first, close together.
 	inflight atomic.Int64
+	begun    atomic.Int64
 	load     atomic.Pointer[LoadState]
 	weight   float64
 	hash     uint64

@@ -59,9 +59,19 @@ func (r Reservation) Release() {
 // InFlight returns how many reservations of the instance are held.
 func (e *Endpoint) InFlight() int64 { return e.inflight.Load() }
 
+// Begun returns how many reservations of the instance there ever were. With
+// InFlight at the begin of a span it bounds how many were held at any moment in
+// it.
+func (e *Endpoint) Begun() int64 { return e.begun.Load() }
+
+func (e *Endpoint) count() {
+	e.inflight.Add(1)
+	e.begun.Add(1)
+}
+
 // Reserve takes a place in flight without asking the breaker.
 func (e *Endpoint) Reserve() Reservation {
-	e.inflight.Add(1)
+	e.count()
 	return e.tickets.take(e, 0)
 }
 
@@ -72,7 +82,7 @@ func (e *Endpoint) Begin(now time.Time) (Reservation, error) {
 	if !ok {
 		return Reservation{}, ErrNotAdmitted
 	}
-	e.inflight.Add(1)
+	e.count()
 	return e.tickets.take(e, probe), nil
 }
 
@@ -87,6 +97,7 @@ func (e *Endpoint) BeginAt(now time.Time, seen int64) (Reservation, error) {
 			return Reservation{}, ErrBusier
 		}
 		if e.inflight.CompareAndSwap(current, current+1) {
+			e.begun.Add(1)
 			break
 		}
 	}

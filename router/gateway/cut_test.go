@@ -186,8 +186,9 @@ func TestStreamsThatSpeakForThemselves(t *testing.T) {
 // asked for and however it is framed.
 func TestDocumentCutAfterTheFirstByte(t *testing.T) {
 	part := completion[:40]
+	long := part + strings.Repeat(" ", 8<<10) // too long to be held until it is whole
 	framings := []struct{ name, sent string }{
-		{"of known length", head(200, "Content-Type: application/json", fmt.Sprint("Content-Length: ", len(completion))) + part},
+		{"of known length", head(200, "Content-Type: application/json", fmt.Sprint("Content-Length: ", len(long)+1)) + long},
 		{"in chunks", head(200, "Content-Type: application/json", "Transfer-Encoding: chunked") + chunk(part)},
 		{"until the connection's end", head(200, "Content-Type: application/json") + part},
 	}

@@ -77,7 +77,9 @@ func TestThousandStreams(t *testing.T) {
 		t.Errorf("%d of %d streams are whole", whole.Load(), streams)
 	}
 	for i, e := range engines {
-		if e.calls.Load() < streams/6 {
+		// All come within milliseconds, in the middle of the first measurements;
+		// how even that can be is TestNoHerd's question.
+		if e.calls.Load() < streams/20 {
 			t.Errorf("engine %d had %d of them", i, e.calls.Load())
 		}
 	}

@@ -149,7 +149,7 @@ func TestCodedBodies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, err := resp.ReadAll(1 << 20)
+			body, err := resp.ReadAll(1<<20, 0)
 			if kindOf(err) != tt.kind || !good(string(body)) {
 				t.Errorf("ReadAll: %v, %.100q (%d bytes)", err, body, len(body))
 			}

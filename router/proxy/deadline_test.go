@@ -216,7 +216,7 @@ func TestReadAllDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := resp.ReadAll(1 << 20)
+	got, err := resp.ReadAll(1<<20, 0)
 	if kindOf(err) != proxy.KindIdleTimeout || !strings.HasPrefix(string(got), "x") {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -258,7 +258,7 @@ func TestReadAll(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := resp.ReadAll(tt.limit)
+				got, err := resp.ReadAll(tt.limit, 0)
 				if kindOf(err) != tt.kind || string(got) != tt.want {
 					t.Errorf("got %q, %v", got, err)
 				}

@@ -39,7 +39,8 @@ var notReturned = map[string]bool{ //nolint:gochecknoglobals // constant table
 // Forwarded reports whether the request header name, in canonical form, goes to
 // engines. Names that the request's own Connection header lists do not, either.
 func Forwarded(name string) bool {
-	return !notForwarded[name] && !strings.HasPrefix(name, "X-Llmgw-") && !strings.HasPrefix(name, "Sec-")
+	// A name with an underscore reads like one with a dash to some servers.
+	return !notForwarded[name] && strings.IndexByte(name, '_') < 0 && !strings.HasPrefix(name, "X-Llmgw-") && !strings.HasPrefix(name, "Sec-")
 }
 
 // connectionNames returns the header names that Connection lists, canonical.

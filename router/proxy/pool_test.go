@@ -26,7 +26,7 @@ func hold(t *testing.T, b *bench, n int) {
 				return
 			}
 			all.Wait()
-			if _, err := resp.ReadAll(100); err != nil {
+			if _, err := resp.ReadAll(100, 0); err != nil {
 				t.Error(err)
 			}
 		})

@@ -69,6 +69,9 @@ func (p *Proxy) sweep(before time.Time) {
 	}
 }
 
+// ClientWrite is Config.ClientWrite, for answers that are not relayed.
+func (p *Proxy) ClientWrite() time.Duration { return p.cfg.ClientWrite }
+
 // Request is what goes to an engine.
 type Request struct {
 	Method string

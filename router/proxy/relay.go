@@ -31,6 +31,10 @@ type Tap interface {
 type Options struct {
 	// KeepLength sends the engine's Content-Length on: the tap changes no byte.
 	KeepLength bool
+	// BoundWrites sets the client's write deadline from the first byte on, and
+	// not only once more than a socket's buffer has been written: the windows of
+	// HTTP/2 can stop an answer at its first byte.
+	BoundWrites bool
 }
 
 // Outcome is what a relay did.
@@ -44,6 +48,11 @@ type Outcome struct {
 	// Bytes counts the body bytes written to the client.
 	Bytes int64
 }
+
+// shortDocument is how long a document of known length may be to be held until
+// it is whole: its head goes out with its end anyhow, in one write, and until
+// then an engine that breaks off costs another try and not a broken answer.
+const shortDocument = 4 << 10
 
 // writeArmed is how much of an answer is written before the client's write
 // deadline is set: as much fits into any socket's buffer.
@@ -65,7 +74,7 @@ func (r *Response) Relay(w http.ResponseWriter, tap Tap, opts Options) (Outcome,
 	} else {
 		x = new(relay)
 	}
-	*x = relay{r: r, w: w, tap: tap, exact: opts.KeepLength && r.plain == nil, last: r.sent}
+	*x = relay{r: r, w: w, tap: tap, exact: opts.KeepLength && r.plain == nil, bound: opts.BoundWrites, last: r.sent}
 	err := x.run()
 	if !x.armed.IsZero() {
 		// The next answer on this connection starts without a deadline; bytes
@@ -83,7 +92,9 @@ type relay struct {
 	r     *Response
 	w     http.ResponseWriter
 	tap   Tap
-	exact bool // the engine's length is the client's
+	exact bool   // the engine's length is the client's
+	bound bool   // every write to the client has a deadline
+	held  []byte // of a short document, until it is whole
 
 	out      Outcome
 	progress int
@@ -167,6 +178,12 @@ func (x *relay) timeout() Kind {
 
 // pass sends the body bytes of one read on.
 func (x *relay) pass(b []byte) error {
+	if x.exact && !x.out.Started && (len(x.held) > 0 || !x.r.done) && x.r.length() <= shortDocument {
+		if x.held = append(x.held, b...); !x.r.done {
+			return nil
+		}
+		b, x.held = x.held, nil
+	}
 	b = x.tap.Feed(b)
 	now := time.Now()
 	if n := x.tap.Progress(); n != x.progress {
@@ -209,6 +226,14 @@ func (x *relay) end() error {
 	if r.untilClose() && !x.tap.Whole() {
 		return r.fail(KindCut, errShort)
 	}
+	if len(x.held) > 0 { // net/http tells of the end in a read of its own
+		b := x.held
+		x.held = nil
+		r.done = true
+		if err := x.pass(b); err != nil {
+			return err
+		}
+	}
 	return x.write(x.tap.Flush(), time.Now())
 }
 
@@ -220,7 +245,7 @@ func (x *relay) write(b []byte, now time.Time) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if x.out.Bytes += int64(len(b)); x.out.Bytes > writeArmed {
+	if x.out.Bytes += int64(len(b)); x.out.Bytes > writeArmed || x.bound {
 		patience := x.r.proxy.cfg.ClientWrite
 		if want := now.Add(patience); want.Sub(x.armed) > patience/8 {
 			_ = http.NewResponseController(x.w).SetWriteDeadline(want)

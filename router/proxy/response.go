@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"compress/gzip"
 	"compress/zlib"
 	"context"
@@ -95,13 +96,13 @@ func (r *Response) Close() {
 }
 
 // ReadAll reads the body, at most limit bytes of it, and ends the exchange. It
-// is meant for the bodies of engines' errors: a deadline of Timeouts.Idle holds
-// for the whole of it. What was read is returned with the error.
-func (r *Response) ReadAll(limit int) ([]byte, error) {
+// is meant for the bodies of engines' errors: the whole of it may take patience,
+// or Timeouts.Idle if that is 0. What was read is returned with the error.
+func (r *Response) ReadAll(limit int, patience time.Duration) ([]byte, error) {
 	defer r.Close()
 	r.decode()
 	var body []byte
-	end := minTime(time.Now().Add(r.proxy.cfg.Timeouts.Idle), r.total)
+	end := minTime(time.Now().Add(cmp.Or(patience, r.proxy.cfg.Timeouts.Idle)), r.total)
 	for {
 		b, err := r.read(end)
 		body = append(body, b[:min(len(b), limit-len(body))]...)

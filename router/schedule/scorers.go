@@ -81,9 +81,12 @@ func (s KVHeadroom) Score(_ *Request, cs []Candidate, out []float64) {
 	}
 }
 
-// Freshness votes 1 for a measurement that is young enough, at most 1/2 and
-// falling with age for an older one, and 1/2 where there has been none. It
-// drops nobody: when a whole pool is stale, all fall alike.
+// Freshness votes 1 for a measurement that is young enough, and at most 1/2 and
+// falling with age for an older one. It drops nobody: when a whole pool is stale,
+// all fall alike. Where there has been none it votes 1: what is unknown is in the
+// votes on load already, and a constant on top of it would, under load, where
+// those are small, send a new router's first burst to the engine that it happened
+// to measure first.
 type Freshness struct {
 	StaleAfter time.Duration // positive
 }
@@ -96,7 +99,7 @@ func (s Freshness) Score(_ *Request, cs []Candidate, out []float64) {
 	for i := range cs {
 		switch c := &cs[i]; {
 		case c.Load == nil:
-			out[i] = neutral
+			out[i] = 1
 		case c.Age <= s.StaleAfter:
 			out[i] = 1
 		default:

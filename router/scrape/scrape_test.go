@@ -467,7 +467,7 @@ func TestKeyGoesOnlyWhereItIsNeeded(t *testing.T) {
 }
 
 // Requests that begin or end while a page is fetched are counted as seen.
-func TestInFlightAtTheMeasurementIsTheGreater(t *testing.T) {
+func TestInFlightAtTheMeasurementIsABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vllm.Metrics())
 		fake := &engine{}

@@ -128,7 +128,7 @@ func (w *watch) identify(ctx context.Context, buffer *[]byte) (Outcome, error) {
 
 // read gets one page and gives what it says to the endpoint.
 func (w *watch) read(ctx context.Context, path string, buffer *[]byte) (Outcome, error) {
-	before := w.endpoint.InFlight()
+	begun, before := w.endpoint.Begun(), w.endpoint.InFlight()
 	page, err := w.get(ctx, path, (*buffer)[:0])
 	*buffer = page
 	if err != nil {
@@ -149,18 +149,27 @@ func (w *watch) read(ctx context.Context, path string, buffer *[]byte) (Outcome,
 	if err != nil {
 		return classify(ctx, err), err
 	}
-	// Of what began or ended meanwhile it is not known whether the page has
-	// seen it. With the lesser number a burst that the page has seen would
-	// count twice, and the engine would be shunned until the next scrape; with
-	// the greater one what the page has not seen is still in the count of the
-	// requests in flight, below which no estimate goes.
 	w.endpoint.SetLoad(&endpoint.LoadState{
 		Load:     load,
-		InFlight: max(before, w.endpoint.InFlight()),
+		InFlight: seen(load, before+w.endpoint.Begun()-begun),
 		At:       time.Now(),
 		Engine:   w.contract.Engine,
 	})
 	return complete(w.contract, load), nil
+}
+
+// seen returns how many of our requests a page has seen, as far as can be told:
+// no more than it speaks of, and no more than the most that were in flight while
+// it was fetched. With too low a number those that it has seen would count twice,
+// with too high a one those that came after it would not count; either way a
+// burst between two scrapes would end on the wrong engines.
+func seen(load engines.Load, most int64) int64 {
+	running, ok := load.Running.Get()
+	waiting, ok2 := load.Waiting.Get()
+	if !ok || !ok2 {
+		return most
+	}
+	return min(most, int64(running+waiting))
 }
 
 // get appends the page at path to page.

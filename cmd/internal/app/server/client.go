@@ -34,12 +34,14 @@ func newClient(cfg config.Config, plane http.Handler, h *health, cert *certifica
 	c.server = &http.Server{
 		Handler:           c.handler(plane, h),
 		ReadHeaderTimeout: cfg.HTTP.ReadHeaderTimeout,
-		IdleTimeout:       cfg.HTTP.IdleTimeout,
-		MaxHeaderBytes:    cfg.HTTP.MaxHeaderBytes,
-		Protocols:         protocols,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.HTTP.MaxConcurrentStreams},
-		TLSConfig:         cert.tlsConfig(),
-		ErrorLog:          errorLog(logger),
+		// OPTIONS * goes to the data plane, which knows what to do with a body.
+		DisableGeneralOptionsHandler: true,
+		IdleTimeout:                  cfg.HTTP.IdleTimeout,
+		MaxHeaderBytes:               cfg.HTTP.MaxHeaderBytes,
+		Protocols:                    protocols,
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: cfg.HTTP.MaxConcurrentStreams},
+		TLSConfig:                    cert.tlsConfig(),
+		ErrorLog:                     errorLog(logger),
 	}
 	return c
 }
@@ -48,6 +50,11 @@ func newClient(cfg config.Config, plane http.Handler, h *health, cert *certifica
 func (c *client) handler(plane http.Handler, h *health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/health" || r.URL.Path == "/ready" {
+			if r.ContentLength != 0 && r.ProtoMajor == 1 {
+				// A body has no place here, and net/http would wait for its end.
+				w.Header().Set("Connection", "close")
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
+			}
 			h.serve(w, r)
 			return
 		}

@@ -165,7 +165,7 @@ func TestReadDeadlines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limited := &limitedListener{Listener: ln, metrics: m}
+	limited := &limitedListener{Listener: ln, metrics: m, patience: 50 * time.Millisecond}
 	defer limited.Close()
 	peer, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
@@ -211,5 +211,30 @@ func TestReadDeadlines(t *testing.T) {
 	}
 	if n, err := conn.Read(b); n != 1 || err != nil {
 		t.Errorf("after the deadline was taken away: read %d, %v; want 1 byte", n, err)
+	}
+
+	// The peer reads nothing, so at some point a write has to wait.
+	for err = nil; err == nil; {
+		_, err = conn.Write(make([]byte, 64<<10))
+	}
+	expired("a peer that reads nothing", err)
+}
+
+// A body that is announced and not sent holds up no answer, and holds its
+// connection hardly longer than one.
+func TestWithheldBody(t *testing.T) {
+	s := start(t, testConfig(), newFakePlane(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
+	for _, path := range []string{"/health", "/ready"} {
+		conn, err := net.Dial("tcp", s.Client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc", path)
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
+			t.Errorf("%s: %v, %q; want an answer and the connection's end", path, err, answer)
+		}
 	}
 }

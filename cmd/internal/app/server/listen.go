@@ -37,7 +37,7 @@ func (l *listeners) open(ctx context.Context) error {
 		l.metricsOnly = listen("metrics_listen", l.cfg.MetricsListen)
 	}
 	if client != nil {
-		l.client = &limitedListener{Listener: client, limit: int64(l.cfg.HTTP.MaxConnections), metrics: l.metrics}
+		l.client = &limitedListener{Listener: client, limit: int64(l.cfg.HTTP.MaxConnections), metrics: l.metrics, patience: l.cfg.Gateway.Router.Relay.ClientWrite}
 	}
 	if len(errs) > 0 {
 		return errors.Join(append(errs, l.close(ctx))...)
@@ -73,9 +73,10 @@ func (l *listeners) close(context.Context) error {
 // answer that nobody is about to give.
 type limitedListener struct {
 	net.Listener
-	limit   int64 // 0: none
-	metrics *metrics
-	open    atomic.Int64
+	limit    int64 // 0: none
+	patience time.Duration
+	metrics  *metrics
+	open     atomic.Int64
 }
 
 // Accept returns the next connection within the limit.
@@ -93,7 +94,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		}
 		l.metrics.connections.Inc()
 		if tcp, ok := conn.(*net.TCPConn); ok {
-			return &limitedConn{TCPConn: tcp, release: sync.OnceFunc(l.release)}, nil
+			return &limitedConn{TCPConn: tcp, release: sync.OnceFunc(l.release), patience: l.patience}, nil
 		}
 		return conn, nil
 	}
@@ -106,10 +107,13 @@ func (l *limitedListener) release() {
 
 // limitedConn is a client's connection. It sets read deadlines when they are
 // needed: net/http sets six between two requests, of which the kernel's side of
-// things ever sees two.
+// things ever sees two. And it lets no write wait for longer than patience: a
+// client that sends requests and reads no answers would hold whatever serves it.
 type limitedConn struct {
 	*net.TCPConn
-	release func()
+	release  func()
+	patience time.Duration
+	writable time.Time // the write deadline that the connection has; by the writer only
 
 	mu      sync.Mutex
 	want    time.Time // guarded by mu; the read deadline that was asked for
@@ -133,6 +137,21 @@ func (c *limitedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Write bounds the wait for the client. A deadline that leaves seven eighths
+// of the patience is kept.
+func (c *limitedConn) Write(b []byte) (int, error) {
+	if now := time.Now(); c.writable.Sub(now) < c.patience/8*7 {
+		c.writable = now.Add(c.patience)
+		if err := c.TCPConn.SetWriteDeadline(c.writable); err != nil {
+			return 0, err
+		}
+	}
+	return c.TCPConn.Write(b)
+}
+
+// SetWriteDeadline is taken no notice of: every write has a deadline already.
+func (c *limitedConn) SetWriteDeadline(time.Time) error { return nil }
+
 // SetReadDeadline holds for a Read under way and for those to come.
 func (c *limitedConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
@@ -144,9 +163,9 @@ func (c *limitedConn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetDeadline sets both deadlines.
+// SetDeadline sets the read deadline.
 func (c *limitedConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+	return c.SetReadDeadline(t)
 }
 
 // apply needs mu.
