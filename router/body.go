@@ -113,7 +113,7 @@ const firstRoom = 64 << 10
 
 // readExactly reads a body of n bytes.
 func (b *body) readExactly(src io.Reader, n int) *openai.Error {
-	for have, room := 0, min(n, firstRoom); ; room = min(n, 4*room) {
+	for have, room := 0, min(n, firstRoom); ; room = min(n, 32*room) {
 		if !b.grow(room) {
 			return openai.Overloaded(bodyRetryAfter)
 		}

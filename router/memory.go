@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -14,6 +15,7 @@ type bodyMemory struct {
 	limit int64
 	held  atomic.Int64
 	free  [bodyClasses]sync.Pool // of *[]byte, by size class
+	large largeBuffers
 }
 
 const (
@@ -66,13 +68,65 @@ func (m *bodyMemory) buffer(n int) *[]byte {
 		*b = (*b)[:0]
 		return b
 	}
+	if b := m.large.take(smallestBody << c); b != nil {
+		*b = (*b)[:0]
+		return b
+	}
 	b := make([]byte, 0, smallestBody<<c)
 	return &b
 }
 
 // recycle keeps b for another body. Nobody may hold a part of it.
 func (m *bodyMemory) recycle(b *[]byte) {
-	if c, ok := class(cap(*b)); ok && cap(*b) == smallestBody<<c {
+	if c, ok := class(cap(*b)); ok && cap(*b) == smallestBody<<c && !m.large.keep(b) {
 		m.free[c].Put(b)
 	}
+}
+
+const (
+	largeBody  = 256 << 10 // from here on a new buffer costs more than its bytes' copying
+	largeKept  = 32 << 20  // bytes of large buffers that are kept
+	largeCount = 64        // and their number
+)
+
+// largeBuffers keeps a few large buffers across garbage collections, which empty
+// a sync.Pool: to clear and to fault in a new megabyte costs as much as relaying
+// it.
+type largeBuffers struct {
+	mu    sync.Mutex
+	kept  []*[]byte // guarded by mu
+	bytes int       // guarded by mu
+}
+
+// take returns a kept buffer of exactly n bytes' capacity, or nil.
+func (l *largeBuffers) take(n int) *[]byte {
+	if n < largeBody {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.kept) - 1; i >= 0; i-- {
+		if b := l.kept[i]; cap(*b) == n {
+			l.kept = slices.Delete(l.kept, i, i+1)
+			l.bytes -= n
+			return b
+		}
+	}
+	return nil
+}
+
+// keep reports whether b is kept.
+func (l *largeBuffers) keep(b *[]byte) bool {
+	n := cap(*b)
+	if n < largeBody {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) >= largeCount || l.bytes+n > largeKept {
+		return false
+	}
+	l.kept = append(l.kept, b)
+	l.bytes += n
+	return true
 }
