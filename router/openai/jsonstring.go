@@ -10,6 +10,10 @@ import (
 // block, so it fits the first-level cache.
 const textBlock = 8 << 10
 
+// sparse is how many plain bytes before an escape keep the vector search at
+// work: a line break at the end of each line of prose does not repay masks.
+const sparse = 64
+
 // A byte repeated eight times.
 const (
 	ones   = 0x0101010101010101
@@ -87,7 +91,9 @@ func (s *scanner) str(i int) (end int, escaped bool) {
 				return -1, true
 			}
 			escaped = true
-			break
+			if e < sparse {
+				break
+			}
 		}
 	}
 }

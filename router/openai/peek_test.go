@@ -467,6 +467,7 @@ func BenchmarkPeek(b *testing.B) {
 	for _, bm := range []struct{ name, body string }{
 		{"call=1KB", `{"messages":[{"role":"user","content":"` + strings.Repeat("lorem ipsum ", 80) + `"}],"max_tokens":16,"temperature":0.7,"model":"bench-model"}`},
 		{"text=1MB", `{"messages":[{"role":"user","content":` + text + `}],"stream":true,"model":"m"}`},
+		{"prose=1MB", `{"prompt":"` + strings.Repeat(strings.Repeat("word ", 58)+`\n`, mb/292) + `","model":"m"}`},
 		{"code=1MB", `{"messages":[{"role":"user","content":` + codeText(mb) + `}],"stream":true,"model":"m"}`},
 		{"newlines=1MB", `{"prompt":"` + strings.Repeat(strings.Repeat("x", 70)+`\n`, mb/72) + `","model":"m"}`},
 		{"quotes=1MB", `{"prompt":"` + strings.Repeat(`\"`, mb/2) + `","model":"m"}`},

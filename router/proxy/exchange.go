@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	oneWrite  = 16 << 10 // head and body up to here go out in one write
-	piece     = 64 << 10 // longer bodies go out in pieces of this size
+	oneWrite  = 16 << 10  // head and body up to here go out in one write
+	piece     = 256 << 10 // longer bodies go out in pieces of this size
 	afterLost = time.Second
 )
 

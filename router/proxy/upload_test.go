@@ -39,7 +39,7 @@ func huge(n int) *proxy.Request {
 
 func TestUploadArrivesIntact(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{1, 1000, 16<<10 - 200, 16 << 10, 64 << 10, 64<<10 + 1, 1 << 20, 3 << 20} {
+	for _, size := range []int{1, 1000, 16<<10 - 200, 16 << 10, 256 << 10, 256<<10 + 1, 1 << 20, 3 << 20} {
 		e := answering(t, hello)
 		b := newBench(t, e.url(), nil)
 		parts := noise(size)
