@@ -102,7 +102,8 @@ func (s reached) kind(err error) Kind {
 		return KindDial
 	case s == connected:
 		return KindLost
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, net.ErrClosed): // net/http may say that it closed in place of why
 		return KindCut
 	}
 	return KindProtocol
@@ -125,6 +126,12 @@ func (p *Proxy) sendTransport(ctx context.Context, t *Target, req *Request, tota
 	}), t, req)
 	if err == nil {
 		x.resp, err = t.transport.RoundTrip(hr)
+	}
+	if err == nil && context.Cause(inner) != nil {
+		// What an engine says to a request that was given up comes too late,
+		// also where net/http still hears it.
+		_ = x.resp.Body.Close()
+		err = context.Cause(inner)
 	}
 	if err != nil {
 		cause := context.Cause(inner)
@@ -217,13 +224,16 @@ func (r *Response) nextHTTP(limit time.Time) ([]byte, error) {
 		n, err := x.resp.Body.Read(x.buf)
 		x.limit.Store(r.total.UnixNano()) // until the next read
 		// An engine that sees us leave may still end its answer in good order.
-		late := err != nil && x.fired.Load()
+		left := r.ctx.Err() != nil
+		late := err != nil && (left || x.fired.Load())
 		if errors.Is(err, io.EOF) && !late {
 			r.done = true
 		}
 		switch {
 		case n > 0:
 			return x.buf[:n], nil
+		case late && left:
+			return nil, context.Cause(r.ctx)
 		case late:
 			return nil, errDeadline
 		case err != nil:
