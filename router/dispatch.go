@@ -137,7 +137,7 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 		c.parts, c.peek = nil, openai.Peek{}
 		_ = openai.PeekBody(data, &c.peek) // which succeeded before
 	}
-	c.shared = c.shared || e.URL().Scheme != "http"
+	c.shared = c.shared || target.Lingers()
 	edit := openai.Edit{InjectUsage: rt.cfg.InjectUsage && c.route.usage}
 	if name := e.UpstreamModel(m.Name); name != c.peek.Model {
 		edit.Model = name

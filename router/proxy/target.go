@@ -22,6 +22,12 @@ type TargetConfig struct {
 	Secret string
 	// TLS is used for https; nil means the system's roots. It is cloned.
 	TLS *tls.Config
+	// Dial opens the connections to the engine, as net.Dialer.DialContext does,
+	// within Timeouts.Dial; nil means TCP. What it returns need be no socket, so
+	// an engine can be reached through a tunnel or, in a test, through memory and
+	// under virtual time. The price is that of https: with a Dial http:// goes
+	// through net/http's Transport, too.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Target is one engine instance with its unused connections. Two instances
@@ -33,7 +39,7 @@ type Target struct {
 	base  string // base path without a slash at its end
 	auth  string // the Authorization line, with its line end
 
-	transport *http.Transport // nil for http://
+	transport *http.Transport // nil for http:// over TCP
 	scheme    string
 
 	mu     sync.Mutex
@@ -71,8 +77,8 @@ func (p *Proxy) NewTarget(cfg TargetConfig) (*Target, error) {
 	if cfg.Secret != "" {
 		t.auth = "Authorization: Bearer " + cfg.Secret + "\r\n"
 	}
-	if u.Scheme != "http" {
-		t.transport = newTransport(p.cfg, u.Scheme, cfg.TLS)
+	if u.Scheme != "http" || cfg.Dial != nil {
+		t.transport = newTransport(p.cfg, u.Scheme, cfg)
 	}
 	p.mu.Lock()
 	p.targets[t] = struct{}{}
@@ -82,6 +88,10 @@ func (p *Proxy) NewTarget(cfg TargetConfig) (*Target, error) {
 
 // Addr is the engine's host and port.
 func (t *Target) Addr() string { return t.addr }
+
+// Lingers reports whether what was sent may still be read after an exchange has
+// ended, as net/http's Transport does with a body that an engine answers early.
+func (t *Target) Lingers() bool { return t.transport != nil }
 
 // Close closes the unused connections and keeps none from now on. Exchanges
 // under way end undisturbed.

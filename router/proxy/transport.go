@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -16,9 +15,18 @@ import (
 	"time"
 )
 
-// newTransport makes the client for engines behind TLS or HTTP/2.
-func newTransport(cfg Config, scheme string, tc *tls.Config) *http.Transport {
-	d := &net.Dialer{Timeout: cfg.Timeouts.Dial, KeepAlive: 30 * time.Second}
+// newTransport makes the client for engines behind TLS, HTTP/2 or a dialer of
+// the caller's.
+func newTransport(cfg Config, scheme string, target TargetConfig) *http.Transport {
+	dial := (&net.Dialer{Timeout: cfg.Timeouts.Dial, KeepAlive: 30 * time.Second}).DialContext
+	if target.Dial != nil {
+		dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Dial)
+			defer cancel()
+			return target.Dial(ctx, network, addr)
+		}
+	}
+	tc := target.TLS
 	var protocols http.Protocols
 	if scheme == "h2c" {
 		protocols.SetUnencryptedHTTP2(true)
@@ -31,7 +39,7 @@ func newTransport(cfg Config, scheme string, tc *tls.Config) *http.Transport {
 	}
 	idle := cfg.PoolIdle
 	return &http.Transport{
-		DialContext:            d.DialContext,
+		DialContext:            dial,
 		TLSClientConfig:        tc,
 		TLSHandshakeTimeout:    cfg.Timeouts.Dial,
 		DisableCompression:     true,

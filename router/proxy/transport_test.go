@@ -6,12 +6,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,6 +57,48 @@ func flavours() []flavour {
 			t.Cleanup(s.Close)
 			return proxy.TargetConfig{URL: "h2c" + strings.TrimPrefix(s.URL, "http")}
 		}},
+		{"dialled in memory", func(t testing.TB, h http.Handler) proxy.TargetConfig {
+			ln := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+			s := &http.Server{Handler: h, ErrorLog: discard()} //nolint:gosec // a test
+			served := make(chan struct{})
+			go func() { defer close(served); _ = s.Serve(ln) }()
+			t.Cleanup(func() { _ = s.Close(); <-served })
+			return proxy.TargetConfig{URL: "http://127.0.0.1:1", Dial: ln.dial}
+		}},
+	}
+}
+
+// pipes is a listener whose connections are made in memory.
+type pipes struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (p *pipes) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	if addr != "127.0.0.1:1" {
+		return nil, fmt.Errorf("dial %s: nobody is there", addr)
+	}
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
@@ -382,6 +426,26 @@ func TestHandshake(t *testing.T) {
 		b := newBench(t, "https://"+ln.Addr().String(), nil)
 		b.do(t.Context(), post()).wantKind(t, proxy.KindDial)
 	})
+}
+
+// A dialer that does not answer is given up after Timeouts.Dial, and one that
+// fails is a failed dial.
+func TestDialOfTheCaller(t *testing.T) {
+	t.Parallel()
+	for name, dial := range map[string]func(context.Context, string, string) (net.Conn, error){
+		"hangs": func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+		"fails": func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no way there") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "http://127.0.0.1:1", func(c *proxy.Config) { c.Timeouts.Dial = short })
+			b.target = newTarget(t, b.Proxy, proxy.TargetConfig{URL: "http://127.0.0.1:1", Dial: dial})
+			b.do(t.Context(), post()).wantKind(t, proxy.KindDial)
+			if !b.target.Lingers() {
+				t.Error("net/http may read on, but Lingers is false")
+			}
+		})
+	}
 }
 
 func TestNoKeepAliveOverTLS(t *testing.T) {
