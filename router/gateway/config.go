@@ -80,8 +80,8 @@ func (c Config) validate(profiles []string) error {
 		errs = append(errs, fmt.Errorf("router.stale_after: %v is no longer than scrape_interval (%v), so every load would be too old; want several times that, such as 10s",
 			c.Router.StaleAfter, c.Router.Scrape.Interval))
 	}
-	scoring := c.Scoring
-	scoring.StaleAfter = max(c.Router.StaleAfter, 1)
+	scoring := c.scoring()
+	scoring.StaleAfter = max(scoring.StaleAfter, 1) // judged above
 	errs = append(errs, under("scoring.", scoring.Validate())...)
 	errs = append(errs, under("", catalog.Validate(c.Models))...)
 	specs := make([]endpoint.Spec, len(c.Endpoints))
@@ -94,6 +94,26 @@ func (c Config) validate(profiles []string) error {
 	errs = append(errs, under("", endpoint.ValidateSpecs(specs))...)
 	errs = append(errs, c.checkProfiles(profiles)...)
 	return errors.Join(errs...)
+}
+
+// Profile returns the built-in routing profile of that name, its scorers made
+// from this configuration; false if there is none. The caller owns it: rename
+// it, add a scorer, and hand it to [Deps].Profiles.
+func (c Config) Profile(name string) (schedule.Profile, bool) {
+	for _, p := range schedule.Profiles(c.scoring()) {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return schedule.Profile{}, false
+}
+
+// scoring is what the scheduler is made from: the age from which a load is not
+// believed stands beside the scraping that it depends on.
+func (c Config) scoring() schedule.Config {
+	s := c.Scoring
+	s.StaleAfter = c.Router.StaleAfter
+	return s
 }
 
 // core is the router's own part with what it shares with the relay.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -39,6 +40,9 @@ type Deps struct {
 	// Profiles are routing profiles added to the built-in ones; one of the same
 	// name replaces it.
 	Profiles []schedule.Profile
+	// Dial opens every connection to an engine, those for its metrics included;
+	// nil means TCP. See proxy.TargetConfig for what it is good for.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Contracts are what is known of engines' metrics, in the order in which an
 	// unknown engine is recognised. Nil means [Contracts].
 	Contracts []engines.MetricContract
@@ -64,7 +68,8 @@ type Gateway struct {
 	scraper   *scrape.Scraper
 	router    *router.Router
 	trust     *trust
-	profiles  []string // names that models may use
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil is TCP
+	profiles  []string                                                          // names that models may use
 
 	mu sync.Mutex // one Reload at a time
 }
@@ -72,7 +77,7 @@ type Gateway struct {
 // New validates cfg, reads the keys and authorities that it names, and returns a
 // Gateway. It starts nothing and dials nothing; call Run.
 func New(cfg Config, deps Deps) (*Gateway, error) {
-	g := &Gateway{log: deps.Logger, trust: newTrust(), profiles: schedule.ProfileNames()}
+	g := &Gateway{log: deps.Logger, trust: newTrust(), dial: deps.Dial, profiles: schedule.ProfileNames()}
 	for _, p := range deps.Profiles {
 		g.profiles = append(g.profiles, p.Name)
 	}
@@ -92,9 +97,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	scoring := cfg.Scoring
-	scoring.StaleAfter = cfg.Router.StaleAfter
-	scheduler, err := schedule.New(scoring, schedule.Deps{Profiles: deps.Profiles, Registerer: deps.Registerer})
+	scheduler, err := schedule.New(cfg.scoring(), schedule.Deps{Profiles: deps.Profiles, Registerer: deps.Registerer})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +113,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	}
 	g.router, err = router.New(cfg.Router.core(), router.Deps{
 		Proxy: g.proxy, Endpoints: g.endpoints, Scheduler: scheduler, Models: &g.models,
-		Caller: deps.Caller, Charger: deps.Charger, Admitter: deps.Admitter, Recorder: deps.Recorder,
+		Caller: deps.Caller, Charger: deps.Charger, Admitter: deps.Admitter, Recorder: explaining{g.log, deps.Recorder},
 		Logger: g.log, Registerer: deps.Registerer,
 	})
 	if err != nil {
@@ -192,7 +195,7 @@ func (g *Gateway) Ready() error {
 func (g *Gateway) attach(e *endpoint.Endpoint) any {
 	spec := e.Spec()
 	t, err := g.proxy.NewTarget(proxy.TargetConfig{
-		URL: spec.URL, Secret: spec.Secret.Reveal(), TLS: g.trust.config(spec.CAFile),
+		URL: spec.URL, Secret: spec.Secret.Reveal(), TLS: g.trust.config(spec.CAFile), Dial: g.dial,
 	})
 	if err != nil {
 		// Specs are validated before they get here, so this is a fault of ours.
@@ -205,7 +208,7 @@ func (g *Gateway) attach(e *endpoint.Endpoint) any {
 // scrapeClient reaches an endpoint's metrics page under the same trust.
 func (g *Gateway) scrapeClient(e *endpoint.Endpoint) scrape.Doer {
 	tr := &http.Transport{
-		TLSClientConfig: g.trust.config(e.Spec().CAFile), MaxIdleConnsPerHost: 1, IdleConnTimeout: 4 * time.Second,
+		DialContext: g.dial, TLSClientConfig: g.trust.config(e.Spec().CAFile), MaxIdleConnsPerHost: 1, IdleConnTimeout: 4 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
 	return &http.Client{

@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/llmgw/llmgw/router/endpoint"
@@ -63,4 +64,52 @@ func ExampleScorer() {
 	// picked near
 	// nearby votes 0.2 on far
 	// nearby votes 1.0 on near
+}
+
+// Why a request went where it went, in one line; Explain also encodes as JSON.
+func ExampleExplanation_String() {
+	cfg := schedule.DefaultConfig()
+	plain := schedule.Profile{
+		Name: "plain", Filters: []schedule.Filter{schedule.Untried{}}, Picker: schedule.MaxScore{},
+		Scorers: []schedule.Weighted{
+			{Scorer: schedule.LeastLoaded{Target: cfg.TargetInflight}, Weight: 2},
+			{Scorer: nearby{"rack-7"}, Weight: 1},
+		},
+	}
+	s, err := schedule.New(cfg, schedule.Deps{Profiles: []schedule.Profile{plain}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	set, err := endpoint.NewSet(endpoint.DefaultConfig(), endpoint.Deps{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	models := []endpoint.Model{{Name: "m"}}
+	err = set.Replace([]endpoint.Spec{
+		{ID: "far", URL: "http://10.0.0.5:8000", Pool: "rack-2", Models: models},
+		{ID: "near", URL: "http://10.0.0.6:8000", Pool: "rack-7", Models: models},
+		{ID: "tried", URL: "http://10.0.0.7:8000", Pool: "rack-7", Models: models},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pool := set.Snapshot().ForModel("m")
+	var rec schedule.Decision
+	_, held, err := s.Decide("plain", &schedule.Request{Model: "m", Tried: pool[2:], Now: time.Now()}, pool, nil, &rec)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer held.Release()
+	for part := range strings.SplitSeq(rec.Explain().String(), "; ") {
+		fmt.Println(part)
+	}
+	// Output:
+	// plain picks near
+	// far 0.659 = inflight 0.89*2 + nearby 0.20*1
+	// near 0.926 = inflight 0.89*2 + nearby 1.00*1
+	// tried dropped by untried (closed)
 }

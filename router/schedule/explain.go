@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -47,6 +49,31 @@ type DropExplanation struct {
 	Endpoint string `json:"endpoint"`
 	Filter   string `json:"filter"`
 	State    string `json:"state"`
+}
+
+// String is the explanation in one line, as for a log: the pick, then each
+// candidate with its score and the votes that make it, each beside its weight,
+// then what was dropped and why.
+func (x *Explanation) String() string {
+	var b strings.Builder
+	pick := "nobody"
+	if x.Picked != "" {
+		pick = x.Picked
+	}
+	fmt.Fprintf(&b, "%s picks %s", x.Profile, pick)
+	for i := range x.Candidates {
+		c := &x.Candidates[i]
+		fmt.Fprintf(&b, "; %s %.3f", c.Endpoint, c.Score)
+		sep := " = "
+		for _, v := range c.Votes {
+			fmt.Fprintf(&b, "%s%s %.2f*%g", sep, v.Scorer, v.Vote, v.Weight)
+			sep = " + "
+		}
+	}
+	for _, d := range x.Dropped {
+		fmt.Fprintf(&b, "; %s dropped by %s (%s)", d.Endpoint, d.Filter, d.State)
+	}
+	return b.String()
 }
 
 // Explain renders the record. The result shares nothing with it.
