@@ -16,11 +16,14 @@ import (
 const (
 	CodeInvalidRequest      = "invalid_request"
 	CodeInvalidJSON         = "invalid_json"
+	CodeInvalidForm         = "invalid_form"
 	CodeBodyTruncated       = "body_truncated"
 	CodeModelRequired       = "model_required"
 	CodeModelNotString      = "model_not_string"
 	CodeDuplicateModel      = "duplicate_model"
 	CodeModelNotFound       = "model_not_found"
+	CodeResponseNotFound    = "response_not_found"
+	CodePreviousNotFound    = "previous_response_not_found"
 	CodeModelLoading        = "model_loading"
 	CodeNoEndpoint          = "no_endpoint"
 	CodeContextLength       = "context_length_exceeded"
@@ -80,6 +83,79 @@ func PeekFailed(err error) *Error {
 		e.Message = "The request body is not valid JSON" + at + ". Send one JSON object, encoded as UTF-8."
 	}
 	return e
+}
+
+// FormFailed is the answer, status 400, to a body that a Form refused with err;
+// with ErrNotForm it is status 415.
+func FormFailed(err error) *Error {
+	e := &Error{Status: http.StatusBadRequest, Type: TypeInvalidRequest, Code: CodeInvalidForm, NoRetry: true}
+	at, why := "", ""
+	if pe, ok := errors.AsType[*PeekError](err); ok {
+		at = " at byte " + strconv.Itoa(pe.Offset)
+		if pe.Detail != "" {
+			why = ": " + pe.Detail
+		}
+	}
+	switch {
+	case errors.Is(err, ErrNoModel):
+		e.Code, e.Param = CodeModelRequired, "model"
+		e.Message = `The form names no model. Add a part "model" with one of the names that GET /v1/models lists.`
+	case errors.Is(err, ErrModelNotString):
+		e.Code, e.Param = CodeModelNotString, "model"
+		e.Message = `The part "model" must be plain text in UTF-8, not a file. Set it to one of the names that GET /v1/models lists.`
+	case errors.Is(err, ErrDuplicateModel):
+		e.Code, e.Param = CodeDuplicateModel, "model"
+		e.Message = `The form names "model" more than once, which servers read differently. Send it once.`
+	case errors.Is(err, ErrNotForm):
+		e.Status, e.Code = http.StatusUnsupportedMediaType, CodeInvalidRequest
+		e.Message = "This path takes a form. Send multipart/form-data."
+	case errors.Is(err, ErrNoBoundary):
+		e.Message = "The form cannot be read" + why + ". Send the Content-Type that your HTTP library makes for a form, with its boundary."
+	case errors.Is(err, ErrTruncated):
+		e.Message = "The form ends before its last boundary" + at + ". Send all of it, and the boundary that Content-Type names."
+	case errors.Is(err, ErrFormLimit):
+		e.Message = "The form is not accepted" + at + why + ". Send fewer or shorter parts."
+	default:
+		e.Message = "The form is malformed" + at + why + ". Send it as your HTTP library writes forms."
+	}
+	return e
+}
+
+// FormTooLarge is status 413 for a form; limit is in bytes.
+func FormTooLarge(limit int64) *Error {
+	e := BodyTooLarge(limit)
+	e.Message = fmt.Sprintf("The form is larger than %d bytes. Send a shorter or more compressed file.", limit)
+	return e
+}
+
+// PreviousNotFound is the answer to a previous_response_id that cannot be
+// continued: nobody knows which engine has that response, or that engine is
+// gone.
+func PreviousNotFound(id string) *Error {
+	return &Error{
+		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Code: CodePreviousNotFound, Param: "previous_response_id", NoRetry: true,
+		Message: fmt.Sprintf("Previous response with id %s not found: it is not stored, has expired, or its engine is gone. "+
+			"Send the whole conversation as input, without previous_response_id.", echo(id)),
+	}
+}
+
+// ResponseNotFound is the answer to the id of a response that is not stored, or
+// not for this caller.
+func ResponseNotFound(id string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeResponseNotFound, NoRetry: true,
+		Message: fmt.Sprintf("Response with id %s not found. It is not stored, has expired, or its engine is gone.", echo(id)),
+	}
+}
+
+// ResponseAway says that the engine which has a stored response cannot be asked
+// at the moment.
+func ResponseAway(retryAfter time.Duration) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: TypeServer, Code: CodeNoEndpoint, RetryAfter: retry(retryAfter),
+		Message: "The engine that has the stored response takes no requests at the moment. " +
+			"Try again shortly, or send the whole conversation as input, without previous_response_id.",
+	}
 }
 
 // UnknownModel is the answer to a model that is not there, or not for this

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// What PeekBody can refuse, found by errors.Is in the *PeekError it returns.
+// What PeekBody and Form can refuse, found by errors.Is in the *PeekError they
+// return.
 var (
 	// ErrNotJSON: the body is not JSON text, or more follows after it.
 	ErrNotJSON = errors.New("openai: body is not JSON")
@@ -22,9 +23,18 @@ var (
 	// ErrDuplicateModel: "model" stands twice, escaped spellings and other
 	// upper and lower case included.
 	ErrDuplicateModel = errors.New("openai: two models")
+	// ErrNotForm: the content type is not multipart/form-data.
+	ErrNotForm = errors.New("openai: body is not a form")
+	// ErrNoBoundary: the content type of a form names no usable boundary.
+	ErrNoBoundary = errors.New("openai: form without a boundary")
+	// ErrMalformedForm: the parts of a form cannot be told apart, or could be in
+	// more than one way.
+	ErrMalformedForm = errors.New("openai: form is malformed")
+	// ErrFormLimit: a form has too many parts, or too long a header or model.
+	ErrFormLimit = errors.New("openai: form exceeds a bound")
 )
 
-// PeekError is the error of PeekBody.
+// PeekError is the error of PeekBody and Form.
 type PeekError struct {
 	Kind   error  // one of the sentinels above
 	Offset int    // bytes from the start of the body
