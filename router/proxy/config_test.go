@@ -77,10 +77,10 @@ func TestRegisterTwice(t *testing.T) {
 
 func TestKind(t *testing.T) {
 	names := map[string]bool{}
-	for k := proxy.KindDial; k <= proxy.KindClient; k++ {
+	for k := proxy.KindDial; k <= proxy.KindBody; k++ {
 		names[k.String()] = true
 	}
-	if len(names) != 10 || names["unset"] || names["unknown"] {
+	if len(names) != 11 || names["unset"] || names["unknown"] {
 		t.Errorf("kinds share names: %v", names)
 	}
 	if proxy.Kind(0).String() != "unset" || proxy.Kind(99).String() != "unknown" {

@@ -37,11 +37,14 @@ const (
 	// KindClient: the client took no bytes for Config.ClientWrite, or its
 	// connection broke while an answer was written. 499.
 	KindClient
+	// KindBody: the request's own body could not be read (Request.Open). It can
+	// happen before a byte has gone to the client, too. 503.
+	KindBody
 )
 
 var kindNames = [...]string{
 	"unset", "dial", "lost", "header_timeout", "first_token_timeout", "idle_timeout", "total_timeout",
-	"cut", "protocol", "canceled", "client",
+	"cut", "protocol", "canceled", "client", "body",
 }
 
 // String returns the kind's name as metrics and logs show it.

@@ -39,7 +39,7 @@ func (p *Proxy) exchange(ctx context.Context, c *conn, req *Request, total time.
 	h := &c.head
 	*h = headSink{r: r, method: req.Method, until: limit}
 	rerr := err
-	if err != errClosed { // what stands on a dead connection answers nothing of ours
+	if err != errClosed && !errors.Is(err, errBody) { // what stands on a dead connection answers nothing of ours
 		rerr = c.pump(ctx, h)
 	}
 	if rerr == nil {
@@ -65,6 +65,8 @@ func (p *Proxy) exchange(ctx context.Context, c *conn, req *Request, total time.
 	switch {
 	case ctx.Err() != nil:
 		kind, err = KindCanceled, context.Cause(ctx)
+	case errors.Is(err, errBody):
+		kind = KindBody
 	case isProtocol(err):
 		kind = KindProtocol
 	case errors.Is(err, errDeadline) || isTimeout(err):
@@ -83,7 +85,7 @@ func (p *Proxy) exchange(ctx context.Context, c *conn, req *Request, total time.
 // write. whole is false if it stopped because the engine answered early.
 func (c *conn) send(ctx context.Context, req *Request, reused bool, within time.Duration) (whole bool, err error) {
 	b := c.appendHead(c.wbuf[:0], req)
-	if len(b)+req.Length <= oneWrite {
+	if len(b)+req.Length <= oneWrite && req.Open == nil {
 		for _, part := range req.Body {
 			b = append(b, part...)
 		}
@@ -100,6 +102,12 @@ func (c *conn) send(ctx context.Context, req *Request, reused bool, within time.
 	_ = c.nc.SetWriteDeadline(time.Now().Add(within))
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
+	}
+	if req.Open != nil {
+		if whole, err = c.sendFrom(ctx, b, req); !whole {
+			return whole, err
+		}
+		return true, c.nc.SetWriteDeadline(time.Time{})
 	}
 	c.vec = append(c.vec[:0], b)
 	for i, off := 0, 0; i < len(req.Body); {

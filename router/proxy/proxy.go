@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ type Deps struct {
 type Proxy struct {
 	cfg     Config
 	metrics *metrics
+	uploads sync.Pool // of *[uploadPiece]byte
 
 	mu      sync.Mutex
 	targets map[*Target]struct{} // guarded by mu
@@ -85,6 +87,11 @@ type Request struct {
 	// read until the answer has ended, never written.
 	Body   [][]byte
 	Length int
+	// Open, if it is not nil, gives the body in place of Body, for one that is
+	// not in memory. Each call returns a reader of the same Length bytes; a
+	// request that is sent again on another connection reads one of its own.
+	// With net/http's transport a reader may still be used after the exchange.
+	Open func() io.Reader
 	// ID goes out as X-Request-Id if it is not empty.
 	ID string
 	// Lasting says that a streamed answer is expected: the exchange is told of

@@ -150,6 +150,8 @@ func (p *Proxy) sendTransport(ctx context.Context, t *Target, req *Request, tota
 			kind, err = KindCanceled, context.Cause(ctx)
 		case errors.Is(cause, errDeadline):
 			err = errDeadline
+		case errors.Is(err, errBody):
+			kind = KindBody
 		default:
 			kind = reached(stage.Load()).kind(err)
 		}
@@ -191,7 +193,7 @@ func newHTTPRequest(ctx context.Context, t *Target, req *Request) (*http.Request
 	if req.ID != "" {
 		h.Set("X-Request-Id", req.ID)
 	}
-	body := func() (io.ReadCloser, error) { return io.NopCloser(&pieces{parts: req.Body}), nil }
+	body := opener(req)
 	hr := (&http.Request{
 		Method: req.Method, URL: u, Host: t.host, Header: h, ContentLength: int64(req.Length),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, GetBody: body,

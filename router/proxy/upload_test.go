@@ -3,10 +3,13 @@ package proxy_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/llmgw/llmgw/router/proxy"
@@ -55,6 +58,64 @@ func TestUploadArrivesIntact(t *testing.T) {
 			t.Errorf("%d connections for bodies of %d bytes, want 1", e.dials(), size)
 		}
 	}
+}
+
+// opened is a request whose body is read from elsewhere, anew each time.
+func opened(body string) *proxy.Request {
+	r := post()
+	r.Body, r.Length = nil, len(body)
+	r.Open = func() io.Reader { return iotest.HalfReader(strings.NewReader(body)) }
+	return r
+}
+
+func TestUploadFromElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 1, 64 << 10, 64<<10 + 1, 1 << 20} {
+		e := answering(t, hello)
+		b := newBench(t, e.url(), nil)
+		body := strings.Join(noise(size), "")
+		for range 2 {
+			b.do(t.Context(), opened(body)).want(t, 200, "hello")
+		}
+		for _, got := range e.requests() {
+			if got.body != body {
+				t.Errorf("a body of %d bytes arrived as another of %d", size, len(got.body))
+			}
+		}
+		if e.dials() != 1 {
+			t.Errorf("%d connections for bodies of %d bytes, want 1", e.dials(), size)
+		}
+	}
+}
+
+// A body that cannot be read is no fault of the engine, which must not take what
+// came of it for all.
+func TestUploadThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk on fire")
+	each(t, nil, func(t *testing.T, serve func(h http.HandlerFunc) *bench) {
+		for name, tail := range map[string]io.Reader{"fails": iotest.ErrReader(broken), "ends early": strings.NewReader("")} {
+			whole := make(chan error, 1)
+			b := serve(func(_ http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(io.Discard, r.Body)
+				whole <- err
+			})
+			r := post()
+			r.Body, r.Length = nil, 300<<10
+			r.Open = func() io.Reader { return io.MultiReader(strings.NewReader(strings.Repeat("x", 200<<10)), tail) }
+			_, err := b.Send(t.Context(), b.target, r)
+			e, ok := errors.AsType[*proxy.Error](err)
+			if !ok || e.Kind != proxy.KindBody {
+				t.Fatalf("%s: got %v; want %v", name, err, proxy.KindBody)
+			}
+			if name == "fails" && !errors.Is(err, broken) {
+				t.Errorf("%v hides its cause", err)
+			}
+			if err := <-whole; err == nil {
+				t.Errorf("%s: the engine takes what it got for all of it", name)
+			}
+		}
+	})
 }
 
 const tooLarge = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig"
