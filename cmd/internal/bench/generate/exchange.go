@@ -1,0 +1,258 @@
+package generate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"time"
+
+	"github.com/llmgw/llmgw/router/openai"
+)
+
+// sample is what came of one request.
+type sample struct {
+	sent      time.Time
+	end       time.Time       // of the answer, or of the failure
+	first     time.Time       // the first content; zero: none
+	last      time.Time       // the last content
+	gaps      []time.Duration // between contents
+	contents  int             // events that brought output
+	asked     int             // output tokens asked for
+	streamed  bool            // the answer was a stream
+	answered  bool            // status 200
+	finish    bool            // a finish_reason was seen
+	done      bool            // [DONE] was seen
+	usage     openai.Usage
+	cancelled bool     // left on purpose
+	failure   *Failure // nil: complete
+}
+
+// errLeft ends a stream that is left on purpose.
+var errLeft = errors.New("left on purpose")
+
+// exchange does requests one after another; it keeps its buffers.
+type exchange struct {
+	g      *Generator
+	buf    []byte // what was read
+	events events
+	s      sample
+}
+
+func (g *Generator) newExchange() *exchange { return &exchange{g: g, buf: make([]byte, 32<<10)} }
+
+// traced lets at follow how far a request came.
+func traced(ctx context.Context, at *progressed) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { at.to(phaseHead) },
+	})
+}
+
+// do sends the request i of the workload and returns what came of it, valid
+// until the next call. leaveAfter is after how many contents to leave; 0: never.
+func (x *exchange) do(ctx context.Context, i, leaveAfter int) *sample {
+	r := &x.g.trace.Requests[i]
+	// A new one each time: the transport may read it after the answer came.
+	body := x.g.bodies.build(make([]byte, 0, x.g.bodies.maxBytes(r)), r)
+	x.events.reset()
+	x.s = sample{gaps: x.s.gaps[:0], asked: x.g.bodies.tokens(r)}
+	ctx, cancel := context.WithTimeout(ctx, x.g.cfg.Timeout)
+	defer cancel() // also ends a stream that is left
+	x.s.sent = time.Now()
+	x.s.failure = x.exchange(ctx, body, leaveAfter)
+	if x.s.end.IsZero() {
+		x.s.end = time.Now()
+	}
+	return &x.s
+}
+
+func (x *exchange) exchange(ctx context.Context, body []byte, leaveAfter int) *Failure {
+	// Callbacks of the transport may outlive the request, so this is its own.
+	at := new(progressed)
+	req, err := http.NewRequestWithContext(traced(ctx, at), http.MethodPost, x.g.base+x.g.cfg.API.path(), bytes.NewReader(body))
+	if err != nil {
+		return failure(err, phaseDial)
+	}
+	req.Header = x.g.header.Clone()
+	resp, err := x.g.client.Do(req)
+	if err != nil {
+		return failure(err, at.now())
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end below, or given up
+	contentType := resp.Header.Get("Content-Type")
+	if resp.StatusCode != http.StatusOK {
+		said, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBodyBytes))
+		f := refused(resp.StatusCode, contentType, said)
+		f.Err = err
+		return f
+	}
+	x.s.answered = true
+	if !x.g.cfg.Stream {
+		return x.document(resp.Body, contentType)
+	}
+	if !strings.HasPrefix(contentType, contentTypeStream) {
+		return notStream(resp.Body, contentType)
+	}
+	x.s.streamed = true
+	return x.stream(resp.Body, leaveAfter)
+}
+
+// notStream says what came instead of a stream.
+func notStream(body io.Reader, contentType string) *Failure {
+	start, _ := io.ReadAll(io.LimitReader(body, maxErrorBodyBytes)) // as far as it goes
+	if isHTML(contentType, start) {
+		return &Failure{Kind: KindHTML, Message: excerpt(start)}
+	}
+	if code, message := apiError(start); code != "" || message != "" {
+		return &Failure{Kind: KindErrorEvent, Code: code, Message: message}
+	}
+	return &Failure{Kind: KindNotStream, Message: fmt.Sprintf("content type %q: %s", oneLine(contentType, 64), excerpt(start))}
+}
+
+// stream reads server-sent events to their end.
+func (x *exchange) stream(body io.Reader, leaveAfter int) *Failure {
+	for {
+		n, err := body.Read(x.buf)
+		now := time.Now()
+		if n > 0 {
+			bad := x.events.feed(x.buf[:n], func(f facts) error { return x.event(f, now, leaveAfter) })
+			switch f, isFailure := errors.AsType[*Failure](bad); {
+			case errors.Is(bad, errLeft):
+				x.s.cancelled = true
+				return nil
+			case isFailure:
+				return f
+			case bad != nil:
+				return &Failure{Kind: KindBadEvent, Message: bad.Error(), Err: bad}
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			if x.s.end.IsZero() {
+				x.s.end = now
+			}
+			return x.verdict()
+		case err != nil && x.s.first.IsZero():
+			return failure(err, phaseContent)
+		case err != nil:
+			return failure(err, phaseAnswer)
+		}
+	}
+}
+
+// event takes the next event, which was there at now.
+func (x *exchange) event(f facts, now time.Time, leaveAfter int) error {
+	s := &x.s
+	if f.failed {
+		code, message := apiError(f.data)
+		if message == "" {
+			message = excerpt(f.data)
+		}
+		return &Failure{Kind: KindErrorEvent, Code: code, Message: message}
+	}
+	if f.content {
+		if s.first.IsZero() {
+			s.first = now
+		} else {
+			s.gaps = append(s.gaps, now.Sub(s.last))
+		}
+		s.last = now
+		s.contents++
+		if leaveAfter > 0 && s.contents >= leaveAfter {
+			return errLeft
+		}
+	}
+	s.finish = s.finish || f.finish
+	if f.hasUsage {
+		s.usage = f.usage
+	}
+	if f.done && !s.done {
+		s.done, s.end = true, now
+	}
+	return nil
+}
+
+// document reads an unstreamed answer.
+func (x *exchange) document(body io.Reader, contentType string) *Failure {
+	doc, err := io.ReadAll(io.LimitReader(body, maxDocumentBytes))
+	x.s.end = time.Now()
+	if err != nil {
+		return failure(err, phaseAnswer)
+	}
+	if isHTML(contentType, doc) {
+		return &Failure{Kind: KindHTML, Message: excerpt(doc)}
+	}
+	if !json.Valid(doc) || bytes.TrimSpace(doc)[0] != '{' {
+		return &Failure{Kind: KindNotJSON, Message: excerpt(doc)}
+	}
+	var answer openai.Body
+	answer.Feed(doc)
+	x.s.usage, _ = answer.Usage()
+	var top struct {
+		Error   json.RawMessage `json:"error"`
+		Choices []struct {
+			FinishReason string          `json:"finish_reason"`
+			Text         string          `json:"text"`
+			Message      json.RawMessage `json:"message"`
+		} `json:"choices"`
+	}
+	if err := json.Unmarshal(doc, &top); err != nil {
+		return &Failure{Kind: KindNotJSON, Message: err.Error(), Err: err}
+	}
+	if len(top.Error) > 0 && string(top.Error) != "null" {
+		code, message := apiError(doc)
+		return &Failure{Kind: KindErrorEvent, Code: code, Message: message}
+	}
+	for _, c := range top.Choices {
+		x.s.finish = x.s.finish || c.FinishReason != ""
+		if c.Text != "" || messageSaysSomething(c.Message) {
+			x.s.contents++
+		}
+	}
+	return x.verdict()
+}
+
+// messageSaysSomething is whether a chat answer's message has any output.
+func messageSaysSomething(message json.RawMessage) bool {
+	if len(message) == 0 {
+		return false
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(message, &members) != nil {
+		return false
+	}
+	for _, name := range []string{"content", "reasoning", "reasoning_content", "refusal", "tool_calls", "function_call", "audio"} {
+		switch string(members[name]) {
+		case "", "null", `""`, "[]", "{}":
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// verdict says what is missing in an answer that ended properly.
+func (x *exchange) verdict() *Failure {
+	s := &x.s
+	completion, known := s.usage.CompletionTokens.Get()
+	switch {
+	case s.streamed && x.events.unfinished():
+		return &Failure{Kind: KindBadEvent, Message: "the stream ends inside an event: " + excerpt(x.events.pending)}
+	case s.contents == 0:
+		return &Failure{Kind: KindEmpty, Message: "the answer has no content"}
+	case s.streamed && !s.done:
+		return &Failure{Kind: KindNoDone, Message: fmt.Sprintf("the stream ended after %d contents without [DONE]", s.contents)}
+	case !s.finish:
+		return &Failure{Kind: KindNoFinish, Message: "no finish_reason came"}
+	case known && x.g.cfg.ExactLength && completion != int64(s.asked):
+		return &Failure{Kind: KindWrongLength, Message: fmt.Sprintf("%d tokens, %d asked for with ignore_eos", completion, s.asked)}
+	case known && completion > int64(s.asked):
+		return &Failure{Kind: KindWrongLength, Message: fmt.Sprintf("%d tokens, at most %d asked for", completion, s.asked)}
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package generate_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/llmgw/llmgw/cmd/internal/bench/generate"
+	"github.com/llmgw/llmgw/engines/sim"
+)
+
+const (
+	chunk      = `data: {"id":"1","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}` + "\n\n"
+	finalChunk = `data: {"id":"1","choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"length"}],"usage":{"completion_tokens":%d}}` + "\n\n"
+	done       = "data: [DONE]\n\n"
+)
+
+// sse answers with a stream of these bytes.
+func sse(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// typed answers with a body of a type.
+func typed(status int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// raw takes over the connection, writes these bytes and closes it, by a reset
+// if linger is 0.
+func raw(t *testing.T, body string, linger int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		if linger == 0 {
+			_ = conn.(*net.TCPConn).SetLinger(0)
+		}
+		_, _ = io.WriteString(conn, body)
+	}
+}
+
+// TestFailures has a target for each kind of failure.
+func TestFailures(t *testing.T) {
+	const page = "<!DOCTYPE html><html><body>It works!</body></html>"
+	const chunked = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	whole := func(c *generate.Config) { c.Stream = false }
+	tests := []struct {
+		name   string
+		serve  http.HandlerFunc
+		change func(*generate.Config)
+		want   generate.ErrorCount // without count; Example is a substring
+	}{
+		{"a page", typed(200, "text/html; charset=utf-8", page), nil, generate.ErrorCount{Kind: generate.KindHTML, Example: "It works!"}},
+		{"a page without its type", typed(200, "", page), nil, generate.ErrorCount{Kind: generate.KindHTML}},
+		{"a page for a document", typed(200, "text/html", page), whole, generate.ErrorCount{Kind: generate.KindHTML}},
+		{"a page with 502", typed(502, "text/html", page), nil, generate.ErrorCount{Kind: generate.KindStatus, Status: 502, Code: "html", Example: "It works!"}},
+		{"429 of OpenAI", typed(429, "application/json", `{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}`), nil, generate.ErrorCount{Kind: generate.KindStatus, Status: 429, Code: "rate_limit_exceeded", Example: "slow down"}},
+		{"400 of vLLM", typed(400, "application/json", `{"error":{"message":"too long","type":"BadRequestError","param":null,"code":400}}`), nil, generate.ErrorCount{Kind: generate.KindStatus, Status: 400, Code: "BadRequestError", Example: "too long"}},
+		{"503 of SGLang", typed(503, "application/json", `{"object":"error","message":"queue is full","type":"abort","code":503}`), nil, generate.ErrorCount{Kind: generate.KindStatus, Status: 503, Code: "abort", Example: "queue is full"}},
+		{"404 of FastAPI", typed(404, "application/json", `{"detail":"Not Found"}`), nil, generate.ErrorCount{Kind: generate.KindStatus, Status: 404, Example: "Not Found"}},
+		{"500 in words", typed(500, "text/plain", "Internal\x1b[31m Server Error\n"), nil, generate.ErrorCount{Kind: generate.KindStatus, Status: 500, Example: "Internal [31m Server Error"}},
+		{"a redirect", typed(307, "text/plain", ""), nil, generate.ErrorCount{Kind: generate.KindStatus, Status: 307}},
+		{"a document for a stream", typed(200, "application/json", `{"choices":[]}`), nil, generate.ErrorCount{Kind: generate.KindNotStream, Example: "application/json"}},
+		{"an error with 200", typed(200, "application/json", `{"error":{"message":"no","type":"server_error"}}`), nil, generate.ErrorCount{Kind: generate.KindErrorEvent, Code: "server_error", Example: "no"}},
+		{"an error document with 200", typed(200, "application/json", `{"error":{"message":"no","type":"server_error"}}`), whole, generate.ErrorCount{Kind: generate.KindErrorEvent, Code: "server_error", Example: "no"}},
+		{"truncated JSON", typed(200, "application/json", `{"choices":[{"mess`), whole, generate.ErrorCount{Kind: generate.KindNotJSON, Example: `mess`}},
+		{"a list", typed(200, "application/json", `[1]`), whole, generate.ErrorCount{Kind: generate.KindNotJSON}},
+		{"choices that are none", typed(200, "application/json", `{"choices":7}`), whole, generate.ErrorCount{Kind: generate.KindNotJSON}},
+		{"no choices", typed(200, "application/json", `{"choices":[]}`), whole, generate.ErrorCount{Kind: generate.KindEmpty}},
+		{"a message that says nothing", typed(200, "application/json", `{"choices":[{"finish_reason":"stop","message":{"role":"assistant","content":""}}]}`), whole, generate.ErrorCount{Kind: generate.KindEmpty}},
+		{"a document without an end", typed(200, "application/json", `{"choices":[{"message":{"content":"a"}}]}`), whole, generate.ErrorCount{Kind: generate.KindNoFinish}},
+		{"an event that is no JSON", sse(chunk + "data: {oops\n\n"), nil, generate.ErrorCount{Kind: generate.KindBadEvent, Example: "oops"}},
+		{"an unfinished event", sse(chunk + `data: {"id"`), nil, generate.ErrorCount{Kind: generate.KindBadEvent, Example: "ends inside an event"}},
+		{"an error event", sse(chunk + `data: {"error":{"message":"died","type":"x","code":"engine_gone"}}` + "\n\n" + done), nil, generate.ErrorCount{Kind: generate.KindErrorEvent, Code: "engine_gone", Example: "died"}},
+		{"nothing", sse(""), nil, generate.ErrorCount{Kind: generate.KindEmpty}},
+		{"only [DONE]", sse(done), nil, generate.ErrorCount{Kind: generate.KindEmpty}},
+		{"no [DONE]", sse(chunk + fmt.Sprintf(finalChunk, 2)), nil, generate.ErrorCount{Kind: generate.KindNoDone, Example: "after 2 contents"}},
+		{"no finish_reason", sse(chunk + chunk + done), nil, generate.ErrorCount{Kind: generate.KindNoFinish}},
+		{"too few tokens", sse(chunk + fmt.Sprintf(finalChunk, 1) + done), nil, generate.ErrorCount{Kind: generate.KindWrongLength, Example: "1 tokens, 2 asked for"}},
+		{"too many tokens", sse(chunk + fmt.Sprintf(finalChunk, 3) + done), func(c *generate.Config) { c.ExactLength = false }, generate.ErrorCount{Kind: generate.KindWrongLength, Example: "at most 2"}},
+		{"closed before the head", raw(t, "", 1), nil, generate.ErrorCount{Kind: generate.KindReset}},
+		{"reset before the head", raw(t, "", 0), nil, generate.ErrorCount{Kind: generate.KindReset}},
+		{"no HTTP", raw(t, "SSH-2.0-OpenSSH_9.6\r\n", 1), nil, generate.ErrorCount{Kind: generate.KindProtocol}},
+		{"cut in the answer", raw(t, chunked+"5\r\ndata:\r\n", 1), nil, generate.ErrorCount{Kind: generate.KindCut}},
+		{"a chunk with no length", raw(t, chunked+"zz\r\ndata:\r\n", 1), nil, generate.ErrorCount{Kind: generate.KindProtocol}},
+		{"no end after [DONE]", raw(t, chunked+fmt.Sprintf("%x\r\n%s\r\n", len(chunk+done), chunk+done), 1), nil, generate.ErrorCount{Kind: generate.KindCut}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(tt.serve)
+			defer server.Close()
+			r := run(t, server.URL, trace(2, 0, 2), func(c *generate.Config) {
+				c.Model, c.Timeout, c.Concurrency = "m", time.Minute, 1
+				if tt.change != nil {
+					tt.change(c)
+				}
+			})
+			if r.Requests.Failed != 2 || r.Requests.Bad() != 2 || len(r.Errors) != 1 {
+				t.Fatalf("%+v, errors %+v", r.Requests, r.Errors)
+			}
+			got := r.Errors[0]
+			if got.Kind != tt.want.Kind || got.Status != tt.want.Status || got.Code != tt.want.Code || got.Count != 2 || !strings.Contains(got.Example, tt.want.Example) {
+				t.Errorf("got %+v, want 2 of %+v", got, tt.want)
+			}
+			if strings.ContainsAny(got.Example, "\x1b\n") || got.Example == "" && tt.want.Status == 0 {
+				t.Errorf("example %q", got.Example)
+			}
+			if r.E2E != nil || r.TTFT != nil || r.RequestsPerS != 0 {
+				t.Errorf("times of failures: %+v", r)
+			}
+		})
+	}
+}
+
+// The engine's own faults reach the report as what they are.
+func TestFaultsOfAnEngine(t *testing.T) {
+	tests := []struct {
+		faults sim.Faults
+		want   generate.Kind // "" for complete
+	}{
+		{sim.Faults{SplitBytes: 1, CRLF: true, CommentEvery: 2}, ""},
+		{sim.Faults{CloseAfterEvents: 3}, generate.KindCut},
+		{sim.Faults{ResetAfterEvents: 3}, generate.KindCut},
+		{sim.Faults{ErrorAfterEvents: 3}, generate.KindErrorEvent},
+		{sim.Faults{ResetHeaders: true}, generate.KindReset},
+		{sim.Faults{EarlyStatus: 503}, generate.KindStatus},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.want), func(t *testing.T) {
+			r := run(t, engine(t, func(c *sim.Config) { c.Faults = tt.faults }), trace(2, 0, 9), func(c *generate.Config) { c.Model = "sim-8b" })
+			switch {
+			case tt.want == "" && r.Requests.Complete != 2:
+				t.Errorf("%+v", r.Errors)
+			case tt.want != "" && (r.Requests.Failed != 2 || r.Errors[0].Kind != tt.want):
+				t.Errorf("%+v, errors %+v; want %s", r.Requests, r.Errors, tt.want)
+			}
+			if tt.want == generate.KindCut && (r.Streams.Content != 2 || r.Streams.Done != 0 || r.Streams.Complete != 0) {
+				t.Errorf("streams %+v", r.Streams)
+			}
+		})
+	}
+}
+
+func TestFailuresOfConnections(t *testing.T) {
+	secure := httptest.NewUnstartedServer(sse(done))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	plain := httptest.NewServer(sse(done))
+	defer plain.Close()
+	tests := []struct {
+		name, url string
+		want      generate.Kind
+	}{
+		{"nobody listens", "http://127.0.0.1:1", generate.KindDial},
+		{"a certificate of nobody's", secure.URL, generate.KindTLS},
+		{"TLS to a plain server", strings.Replace(plain.URL, "http:", "https:", 1), generate.KindTLS},
+		{"plain to a TLS server", strings.Replace(secure.URL, "https:", "http:", 1), generate.KindStatus},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := run(t, tt.url, trace(1, 0, 2), func(c *generate.Config) { c.Model = "m" })
+			if len(r.Errors) != 1 || r.Errors[0].Kind != tt.want {
+				t.Errorf("%+v, want %s", r.Errors, tt.want)
+			}
+		})
+	}
+}
+
+// A given transport is used, and its connections are the caller's.
+func TestTransport(t *testing.T) {
+	secure := httptest.NewTLSServer(sse(chunk + fmt.Sprintf(finalChunk, 2) + done))
+	defer secure.Close()
+	pool := secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	rt := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	defer rt.CloseIdleConnections()
+	cfg := generate.DefaultConfig()
+	cfg.URL, cfg.Model = secure.URL, "m"
+	g, err := generate.New(cfg, generate.Deps{Trace: trace(1, 0, 2), Transport: rt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := g.Run(t.Context())
+	if err != nil || r.Requests.Complete != 1 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}

@@ -1,0 +1,143 @@
+package generate
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/llmgw/llmgw/engines/sim/workload"
+	"github.com/llmgw/llmgw/router/openai"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+// r0 is when the tests' measurement begins.
+var r0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func at(ms int) time.Time { return r0.Add(time.Duration(ms) * time.Millisecond) }
+
+// streamed is a complete stream of contents at these milliseconds.
+func streamed(sent, end int, contents ...int) *sample {
+	s := &sample{sent: at(sent), end: at(end), streamed: true, answered: true, finish: true, done: true, contents: len(contents), asked: len(contents)}
+	for i, ms := range contents {
+		if i == 0 {
+			s.first = at(ms)
+		} else {
+			s.gaps = append(s.gaps, at(ms).Sub(s.last))
+		}
+		s.last = at(ms)
+	}
+	s.usage = openai.Usage{PromptTokens: openai.CountOf(10), CompletionTokens: openai.CountOf(int64(len(contents)))}
+	return s
+}
+
+// filled is a report of a few requests of an open loop.
+func filled(t *testing.T) *Report {
+	t.Helper()
+	r := newRecorder(true, SLO{TTFT: 30 * time.Millisecond, ITL: 15 * time.Millisecond}, r0)
+	add := func(s *sample, due int, interrupted bool) {
+		r.begin()
+		r.add(s, at(due), 8, interrupted)
+	}
+	good := streamed(0, 60, 20, 30, 40, 50)
+	good.usage.CachedTokens = openai.CountOf(4)
+	add(good, 0, false)
+	add(streamed(110, 200, 120, 140, 150), 100, false) // sent in time for TTFT, but one gap is too long
+	add(streamed(500, 530, 510), 300, false)           // due long before, one token
+	bad := streamed(400, 420, 410)
+	bad.done, bad.failure = false, &Failure{Kind: KindNoDone, Message: "no end"}
+	add(bad, 400, false)
+	add(&sample{sent: at(450), end: at(451), failure: &Failure{Kind: KindStatus, Status: 429, Code: "slow_down", Message: "later"}}, 450, false)
+	left := streamed(460, 470, 465)
+	left.cancelled = true
+	add(left, 460, false)
+	add(&sample{sent: at(-10), end: at(5), failure: &Failure{Kind: KindDial, Message: "refused"}}, -10, false)
+	add(streamed(-20, 6, 1), -20, false)
+	add(&sample{sent: at(470), end: at(480), failure: &Failure{Kind: KindOther, Message: "canceled"}}, 470, true)
+	trace := &workload.Trace{Name: "a.jsonl", Format: workload.Mooncake, Requests: make([]workload.Request, 10)}
+	rep := &Report{
+		Target: "http://a/v1", API: Chat, Model: "m", Stream: true, Workload: newWorkload(trace, true), Loop: "open",
+		StartedAt: r0, WarmupS: .02, Requests: Requests{Planned: 10},
+	}
+	r.fill(rep, at(9999))
+	return rep
+}
+
+func TestReport(t *testing.T) {
+	rep := filled(t)
+	want := Requests{Planned: 10, WarmUp: 2, WarmUpBad: 1, Complete: 3, Failed: 2, Cancelled: 1, Unfinished: 1, Unsent: 1, Late: new(int64(1))}
+	if diff := cmp.Diff(want, rep.Requests); diff != "" {
+		t.Error(diff)
+	}
+	if rep.DurationS != .53 || rep.RequestsPerS != 3/.53 {
+		t.Errorf("%v s, %v/s; want from the warm-up to the last end", rep.DurationS, rep.RequestsPerS)
+	}
+	if diff := cmp.Diff(&Goodput{
+		SLO: "ttft=30ms,itl=15ms", RequestsPerS: rep.RequestsPerS / 3, Met: 1, Share: new(.2), Missed: map[string]int64{"ttft": 1, "itl": 1},
+	}, rep.Goodput); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(&Streams{Begun: 4, Content: 4, FinishReason: 4, Done: 3, Usage: 4, LengthAsAsked: 4, Complete: 3}, rep.Streams); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(Tokens{
+		PromptPlanned: 24, Prompt: new(int64(30)), OutputAsked: 8, Output: new(int64(8)), ContentEvents: new(int64(8)),
+		Cached: new(int64(4)), CachedShare: new(.4), CachedAnswers: 1,
+	}, rep.Tokens); diff != "" {
+		t.Error(diff)
+	}
+	near := func(name string, got, want float64) {
+		t.Helper()
+		if got < want*.995 || got > want*1.005 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	near("TTFT", rep.TTFT.MaxMS, 20)
+	near("TTFT from due", rep.TTFTFromDue.MaxMS, 210)
+	near("E2E", rep.E2E.MaxMS, 90)
+	near("E2E from due", rep.E2EFromDue.MaxMS, 230)
+	near("lag", rep.Lag.MaxMS, 200)
+	near("gap", rep.ITL.MaxMS, 20)
+	near("TPOT", rep.TPOT.MaxMS, 15)
+	if rep.TPOT.Count != 2 || rep.ITL.Count != 5 || rep.Lag.Count != 6 {
+		t.Errorf("counts: TPOT %d, gaps %d, lag %d", rep.TPOT.Count, rep.ITL.Count, rep.Lag.Count)
+	}
+}
+
+// The names of the JSON and the look of the text change only on purpose.
+func TestReportIsWritten(t *testing.T) {
+	rep := filled(t)
+	var text strings.Builder
+	if err := rep.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := json.MarshalIndent(rep, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := &Report{Target: "http://a/v1", API: Chat, Model: "m", Loop: "closed", Concurrency: new(2)}
+	newRecorder(false, SLO{}, r0).fill(empty, r0)
+	none, err := json.MarshalIndent(empty, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, got := range map[string]string{"testdata/report.txt": text.String(), "testdata/report.json": string(doc) + "\n", "testdata/empty.json": string(none) + "\n"} {
+		if *rewrite {
+			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-rewrite updates it):\n%s", file, diff)
+		}
+	}
+}
