@@ -2,7 +2,7 @@ package workload
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 )
 
 // What callers may branch on, with errors.Is.
@@ -33,12 +33,16 @@ type RowError struct {
 	Err   error  // the cause, or nil
 }
 
-// Error is "file:line: field: why".
+// Error is "file:line: field: why", without what there is not.
 func (e *RowError) Error() string {
-	if e.Field == "" {
-		return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Why)
+	place := e.File
+	if e.Line > 0 {
+		place += ":" + strconv.Itoa(e.Line)
 	}
-	return fmt.Sprintf("%s:%d: %s: %s", e.File, e.Line, e.Field, e.Why)
+	if e.Field != "" {
+		place += ": " + e.Field
+	}
+	return place + ": " + e.Why
 }
 
 // Unwrap returns the cause.

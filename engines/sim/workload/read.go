@@ -1,22 +1,187 @@
 package workload
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 )
 
-// Open reads the file at path: see [Read]. Errors name the path as given.
+// Open reads the file at path: see [Read]. Errors name the path as given, the
+// trace has its last element for a name.
 func Open(path string, f Format) (*Trace, error) {
-	return nil, fmt.Errorf("workload: open %s (%s): not written yet", path, f)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	defer file.Close()
+	t, err := Read(file, path, f)
+	if err != nil {
+		return nil, err
+	}
+	t.Name = filepath.Base(path)
+	return t, nil
 }
 
 // Read reads a whole trace from r. The name appears in errors and in the
 // trace. An empty f tells the format from the content; gzip is told from its
-// first bytes. A row may have 16 MiB. Blank lines are skipped.
+// first bytes. A row may have 16 MiB. Blank lines are skipped, and so is a
+// byte order mark.
 //
 // What is wrong with a row, or with the file at a row, is a *[RowError]; no
 // rows at all is [ErrEmpty]; a format that does not exist, or content that
 // fits none, is [ErrUnknownFormat]. With an error the trace is nil.
 func Read(r io.Reader, name string, f Format) (*Trace, error) {
-	return nil, fmt.Errorf("workload: read %s (%s) from %T: not written yet", name, f, r)
+	if f != "" && !slices.Contains(Formats(), f) {
+		return nil, fmt.Errorf("%w %q: want one of %s", ErrUnknownFormat, f, formatList())
+	}
+	l, err := newLines(r, name)
+	if err != nil {
+		return nil, err
+	}
+	first, err := l.next()
+	if err != nil {
+		return nil, orEmpty(err, name)
+	}
+	if f == "" {
+		if f, err = detect(first); err != nil {
+			return nil, l.fault(err)
+		}
+	}
+	dec, err := newDecoder(f, first)
+	if err != nil {
+		return nil, l.fault(err)
+	}
+	t := &Trace{Name: name, Format: f, BlockTokens: dec.blockTokens()}
+	if err := t.readRows(l, dec, first); err != nil {
+		return nil, orEmpty(err, name)
+	}
+	return t, nil
+}
+
+// readRows decodes first, unless it is a header, and every row after it. It
+// returns io.EOF if there is none.
+func (t *Trace) readRows(l *lines, dec decoder, first []byte) error {
+	var start, last time.Duration
+	row, err := first, error(nil)
+	if dec.header() {
+		row, err = l.next()
+	}
+	for ; err == nil; row, err = l.next() {
+		from := len(t.Requests)
+		var at time.Duration
+		if t.Requests, at, err = dec.decode(t.Requests, row); err != nil {
+			return l.fault(err)
+		}
+		if from == 0 {
+			start, last = at, at
+		}
+		switch {
+		case at < last:
+			return l.fault(&fieldError{
+				field: dec.timeField(),
+				why:   fmt.Sprintf("%v before the row above it; want rows in the order of their arrival", last-at),
+			})
+		case at-start > MaxSpan:
+			return l.fault(&fieldError{
+				field: dec.timeField(),
+				why:   fmt.Sprintf("%v after the first row; want at most %v", at-start, MaxSpan),
+			})
+		case len(t.Requests) > MaxRequests:
+			return l.fault(&fieldError{why: fmt.Sprintf("more than %d requests", MaxRequests)})
+		}
+		last = at
+		for i := from; i < len(t.Requests); i++ {
+			r := &t.Requests[i]
+			r.At, r.Seq, r.Line = at-start, uint64(i), l.line
+		}
+	}
+	if errors.Is(err, io.EOF) && len(t.Requests) > 0 {
+		return nil
+	}
+	return err
+}
+
+// orEmpty turns the end of a file without requests into ErrEmpty.
+func orEmpty(err error, name string) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w in %s", ErrEmpty, name)
+	}
+	return err
+}
+
+// decoder knows one format.
+type decoder interface {
+	// decode appends the requests of a row and returns when they arrive,
+	// counted from anywhere. It keeps nothing of row. Errors are
+	// *fieldError.
+	decode(dst []Request, row []byte) ([]Request, time.Duration, error)
+	header() bool      // whether the first row is none of requests
+	timeField() string // the field that says when
+	blockTokens() int  // 0: the format tells nothing of blocks
+}
+
+// newDecoder returns the decoder of f for a file that begins with row first.
+func newDecoder(f Format, first []byte) (decoder, error) {
+	switch f {
+	case Mooncake:
+		return mooncake{}, nil
+	case Qwen:
+		return &qwen{sessions: make(map[string]string)}, nil
+	case AIBrix:
+		return aibrix{}, nil
+	case Azure:
+		return newTable(first, "TIMESTAMP", "ContextTokens", "GeneratedTokens", parseDate)
+	case BurstGPT:
+		return newTable(first, "Timestamp", "Request tokens", "Response tokens", parseSeconds)
+	default: // Read has refused it
+		return nil, &fieldError{why: string(f), err: ErrUnknownFormat}
+	}
+}
+
+// detect tells the format from a file's first row. What names the right fields
+// but lacks others is for the decoder to refuse.
+func detect(row []byte) (Format, error) {
+	if row[0] == '{' {
+		keys, err := objectKeys(row)
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case slices.Contains(keys, "requests"):
+			return AIBrix, nil
+		case slices.Contains(keys, "chat_id"):
+			return Qwen, nil
+		case slices.Contains(keys, "input_length"), slices.Contains(keys, "hash_ids"):
+			return Mooncake, nil
+		}
+		return "", unknownContent(row)
+	}
+	switch head := bytes.ToLower(row); {
+	case bytes.Contains(head, []byte("contexttokens")):
+		return Azure, nil
+	case bytes.Contains(head, []byte("request tokens")):
+		return BurstGPT, nil
+	}
+	return "", unknownContent(row)
+}
+
+func unknownContent(row []byte) error {
+	return &fieldError{
+		why: fmt.Sprintf("no known format begins with %s; want one of %s", excerpt(row), formatList()),
+		err: ErrUnknownFormat,
+	}
+}
+
+func formatList() string {
+	var names []string
+	for _, f := range Formats() {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
 }
