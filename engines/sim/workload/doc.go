@@ -35,6 +35,11 @@
 // Recorded traces have lengths and identities of blocks, not texts. A
 // [Prompter] makes a text with as many tokens, in the count of the simulated
 // tokenizer ([sim.CountTokens]), that shares with other texts exactly the
-// blocks that the trace says. Engines with another tokenizer count a few
-// percent otherwise: nearly all words are common English ones of one token.
+// blocks that the trace says.
+//
+// Engines with a tokenizer of their own count a little more, since only the
+// word that spells a block's id is not a common English one. With the
+// vocabularies cl100k_base and o200k_base it is 0.5 % with the 512-token
+// blocks of mooncake, 0.2 % without blocks, and 15 % with the 16-token blocks
+// of qwen.
 package workload

@@ -129,6 +129,9 @@ func parseLogNormal(s string) (l Lengths, why string) {
 
 // parseCount reads digits only. Too many of them are not a count either.
 func parseCount(s string) (n int, why string) {
+	if s == "" {
+		return 0, "a number is missing"
+	}
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return 0, strconv.Quote(s) + " is not a whole number"

@@ -127,7 +127,7 @@ func (p *Prompter) appendProse(dst []byte, from, n int) []byte {
 
 // appendIdentity spells v, below identities, in six letters.
 func appendIdentity(dst []byte, v uint64, capital byte) []byte {
-	v = v * scatter % identities
+	v = (v + 1) * scatter % identities // 1: or id 0 were six times the letter a
 	for i := range 6 {
 		first := byte('a')
 		if i == 0 {

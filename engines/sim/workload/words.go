@@ -1,8 +1,8 @@
 package workload
 
 // commonWords are 256 English words of two to five letters. With its leading
-// space each is one token of the simulated tokenizer and of the usual
-// vocabularies of engines.
+// space each is one token of the simulated tokenizer, and so common that it is
+// one in the vocabularies of most models.
 const commonWords = "the of and to in is it you that he was for on are with as his they at be this from have or by one " +
 	"had not but what all were when we there can an your which their said if do will each about how up " +
 	"out them then she many some so these would other into has more her two like him see time could no " +
