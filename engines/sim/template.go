@@ -187,6 +187,13 @@ func (c *conversation) tokens() []uint32 {
 	return dst
 }
 
+// CountChatTokens is how many prompt tokens a chat request has whose one
+// message, the user's, is this text.
+func CountChatTokens(text string) int {
+	c := conversation{messages: []message{{Role: "user", Content: content{{text: text}}}}, open: true}
+	return len(c.tokens())
+}
+
 // lastUserText is the text of the last message a user sent.
 func (c *conversation) lastUserText() string {
 	for i := len(c.messages) - 1; i >= 0; i-- {
