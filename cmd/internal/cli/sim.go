@@ -16,6 +16,11 @@ import (
 )
 
 type simCmd struct {
+	Serve     simServeCmd  `cmd:"" default:"withargs" help:"Serve one simulated engine that behaves like vLLM (the default)."`
+	Calibrate calibrateCmd `cmd:"" help:"Measure a real engine and print the file with which llmgw sim -c behaves like it."`
+}
+
+type simServeCmd struct {
 	Listen       string  `help:"Address to serve; port 0 takes a free one." default:"127.0.0.1:8000"`
 	Config       string  `short:"c" help:"YAML file with the engine's configuration; without it an 8B model on one H100-class card."`
 	Model        string  `help:"Name of the model; overrides the file."`
@@ -26,7 +31,7 @@ type simCmd struct {
 }
 
 // Run serves one engine until a signal.
-func (c *simCmd) Run(ctx context.Context, streams Streams, log *slog.Logger) error {
+func (c *simServeCmd) Run(ctx context.Context, streams Streams, log *slog.Logger) error {
 	cfg := sim.DefaultConfig()
 	source := config.Source{File: c.Config}
 	if c.Config != "" {

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/llmgw/llmgw/engines/sim/calibrate"
+)
+
+type calibrateCmd struct {
+	URL        string        `name:"url" required:"" placeholder:"URL" help:"Address of the engine, e.g. http://127.0.0.1:8000. Nobody else may use it meanwhile."`
+	Model      string        `help:"Name of the model; without it the only one that the engine lists."`
+	API        string        `name:"api" enum:"chat,completions" default:"chat" help:"Route to measure: chat or completions."`
+	APIKeyFile string        `name:"api-key-file" placeholder:"FILE" help:"File that holds the engine's API key; without it the variable LLMGW_API_KEY, if it is set."`
+	Budget     time.Duration `default:"2m" help:"Time limit of the whole run; what it leaves no time for is not measured."`
+	Timeout    time.Duration `default:"1m" help:"Time limit of one request."`
+	Concurrent int           `default:"64" placeholder:"N" help:"Most requests at once; an engine that runs more keeps its number to itself."`
+	MaxPrompt  int           `default:"8192" placeholder:"TOKENS" help:"Longest prompt, in simulated tokens."`
+	Words      string        `placeholder:"FILE" help:"Text whose words make the prompts; give some of the text you will replay. Without it common English words."`
+	JSON       bool          `name:"json" help:"Print one JSON object with the configuration, its quality and every sample."`
+}
+
+// Run measures an engine and prints the configuration for llmgw sim.
+func (c *calibrateCmd) Run(ctx context.Context, streams Streams) error {
+	cfg := calibrate.DefaultConfig()
+	cfg.URL, cfg.Model, cfg.API = c.URL, c.Model, calibrate.API(c.API)
+	cfg.Budget, cfg.RequestTimeout = c.Budget, c.Timeout
+	cfg.MaxConcurrency, cfg.MaxPromptTokens = c.Concurrent, c.MaxPrompt
+	var err error
+	if cfg.APIKey, err = readKey(c.APIKeyFile); err != nil {
+		return err
+	}
+	if c.Words != "" {
+		text, err := os.ReadFile(c.Words)
+		if err != nil {
+			return err
+		}
+		cfg.Words = strings.Fields(strings.ToValidUTF8(string(text), ""))
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	progress, end := progressLine(streams.Err)
+	report, err := calibrate.Run(ctx, cfg, calibrate.Deps{
+		Logger: slog.New(slog.DiscardHandler), Progress: progress,
+	})
+	end()
+	if err != nil {
+		return err
+	}
+	if !c.JSON {
+		return report.WriteYAML(streams.Out)
+	}
+	e := json.NewEncoder(streams.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
+}
+
+// readKey reads a key from a file, or takes the variable's.
+func readKey(file string) (string, error) {
+	if file == "" {
+		return os.Getenv("LLMGW_API_KEY"), nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	key := strings.TrimSpace(string(data))
+	if key == "" || strings.ContainsAny(key, "\r\n") {
+		return "", fmt.Errorf("%s: want one line with the API key", file)
+	}
+	return key, nil
+}
+
+// progressLine shows the step under way on one line of a terminal, and nothing
+// elsewhere. end removes the line.
+func progressLine(w io.Writer) (show func(step string), end func()) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil, func() {}
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil, func() {}
+	}
+	begin := time.Now()
+	return func(step string) {
+			fmt.Fprintf(f, "\r\x1b[K%4.0f s  %.70s", time.Since(begin).Seconds(), step)
+		}, func() {
+			fmt.Fprint(f, "\r\x1b[K")
+		}
+}
