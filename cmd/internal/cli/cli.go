@@ -1,8 +1,8 @@
 // Package cli is the command line of llmgw: one struct per command, each with
 // its flags and a Run method.
 //
-// Exit codes: 0 done, 1 failed, 80 wrong usage. What is asked for goes to
-// standard output, everything else to standard error.
+// Exit codes: 0 done, 1 failed, 80 wrong usage; a command may define more. What
+// is asked for goes to standard output, everything else to standard error.
 package cli
 
 import (
@@ -35,6 +35,7 @@ type root struct {
 	Server  serverCmd  `cmd:"" help:"Serve an OpenAI-compatible API over the engines that a file names."`
 	Demo    demoCmd    `cmd:"" help:"Serve a router and three simulated engines from this process; nothing to configure."`
 	Sim     simCmd     `cmd:"" help:"Serve one simulated engine that behaves like vLLM."`
+	Bench   benchCmd   `cmd:"" help:"Send load to any OpenAI endpoint and say what came of it."`
 	Config  configCmd  `cmd:"" help:"Check or print the configuration of the server."`
 	Version versionCmd `cmd:"" help:"Print what this binary was built from."`
 
@@ -81,10 +82,22 @@ func Main(ctx context.Context, args []string, streams Streams) (code int) {
 	}
 	if err := command.Run(); err != nil {
 		report(streams.Err, err)
+		if c, ok := errors.AsType[coded](err); ok {
+			return c.code
+		}
 		return exitFailed
 	}
 	return exitDone
 }
+
+// coded is an error with an exit code that its command defines.
+type coded struct {
+	error
+	code int
+}
+
+// Unwrap returns the error without its code.
+func (c coded) Unwrap() error { return c.error }
 
 // errReported ends a command that has said itself what failed.
 var errReported = errors.New("cli: failed")

@@ -80,7 +80,7 @@ func (r *Report) writeCounts(b *strings.Builder) {
 	line("output tokens", "%s of %d asked, %s/s%s", reported(t.Output), t.OutputAsked, rate(r.OutputTokensPerS), inEvents(t))
 	best := ""
 	if r.Workload.BestHitShare != nil {
-		best = "; the whole workload has " + percent(r.Workload.BestHitShare) + " in blocks seen before"
+		best = "; at best " + percent(r.Workload.BestHitShare) + " of the whole workload"
 	}
 	if t.Cached == nil {
 		line("cached tokens", "not reported%s", best)

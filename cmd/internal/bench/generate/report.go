@@ -54,11 +54,13 @@ type Workload struct {
 	Requests int             `json:"requests"`
 	// SpanS is from the first request due to the last; OfferedPerS the mean
 	// rate in it. Null in a closed loop.
-	SpanS        *float64 `json:"span_s"`
-	OfferedPerS  *float64 `json:"offered_requests_per_s"`
-	PromptMean   float64  `json:"prompt_tokens_mean"`
-	OutputMean   float64  `json:"output_tokens_mean"`
-	BestHitShare *float64 `json:"best_cached_share"` // of blocks, with a cache without limit; null: unknown
+	SpanS       *float64 `json:"span_s"`
+	OfferedPerS *float64 `json:"offered_requests_per_s"`
+	PromptMean  float64  `json:"prompt_tokens_mean"`
+	OutputMean  float64  `json:"output_tokens_mean"`
+	// BestHitShare is the share of the prompt tokens that one cache without limit
+	// would hold; null: unknown.
+	BestHitShare *float64 `json:"best_cached_share"`
 }
 
 // Requests counts. Planned = WarmUp + Complete + Failed + Cancelled +

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"github.com/llmgw/llmgw/engines/sim/workload"
+)
+
+// benchWorkload is what is sent, and in an open loop when.
+type benchWorkload struct {
+	Trace       string           `placeholder:"FILE" help:"Replay a trace: Mooncake, Qwen or AIBrix JSON lines, Azure or BurstGPT CSV, gzipped or not." group:"Workload"`
+	Format      workload.Format  `placeholder:"NAME" help:"Format of the trace, if its content must not tell: mooncake, qwen, azure, burstgpt, aibrix." group:"Workload"`
+	PromptScale float64          `default:"1" placeholder:"X" help:"Multiply the trace's prompt lengths." group:"Workload"`
+	OutputScale float64          `default:"1" placeholder:"X" help:"Multiply the trace's answer lengths." group:"Workload"`
+	Prompt      workload.Lengths `default:"512" placeholder:"TOKENS" help:"Without a trace: lengths of prompts, as 512, 100-2000, lognormal:120:0.8 (median, sigma) or lognormal:120:0.8:2048." group:"Workload"`
+	Output      workload.Lengths `default:"128" placeholder:"TOKENS" help:"Without a trace: lengths of answers, in the same form." group:"Workload"`
+	Prefix      int              `placeholder:"TOKENS" help:"Without a trace: tokens before each prompt that its group shares." group:"Workload"`
+	Groups      int              `default:"1" placeholder:"N" help:"Without a trace: number of different prefixes." group:"Workload"`
+	Users       int              `default:"1" placeholder:"N" help:"Without a trace: users, each a session, per prefix." group:"Workload"`
+	Requests    int              `short:"n" placeholder:"N" help:"Send N requests; more than a trace has: play it again, with other prompts. Default: the trace once, else 1000 or what --duration allows." group:"Workload"`
+	Duration    time.Duration    `short:"d" placeholder:"TIME" help:"Send for so long, then wait for the answers under way." group:"Workload"`
+	Rate        float64          `short:"r" placeholder:"N" help:"Open loop: N requests per second in place of the trace's times." group:"Workload"`
+	Arrivals    workload.Process `default:"poisson" enum:"poisson,uniform" help:"Open loop with --rate: poisson or uniform." group:"Workload"`
+	Speedup     float64          `default:"1" placeholder:"X" help:"Open loop: divide the trace's times by X." group:"Workload"`
+	Seed        uint64           `default:"1" placeholder:"N" help:"Seed of whatever is drawn." group:"Workload"`
+}
+
+const (
+	defaultRequests = 1000
+	// closedRequests is how many are drawn for a closed loop that ends by time:
+	// more than a caller gets answered in any run that makes sense.
+	closedRequests = 200_000
+)
+
+// check finds what the flags cannot mean together.
+func (w *benchWorkload) check(concurrency int) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if w.Requests < 0 {
+		bad("--requests: %d is negative; want 1 or more", w.Requests)
+	}
+	if !(w.Rate >= 0) || math.IsInf(w.Rate, 0) {
+		bad("--rate: %v is out of range; want requests per second", w.Rate)
+	}
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"--speedup", w.Speedup}, {"--prompt-scale", w.PromptScale}, {"--output-scale", w.OutputScale}} {
+		if !(f.v > 0) || math.IsInf(f.v, 0) {
+			bad("%s: %v is out of range; want more than 0", f.name, f.v)
+		}
+	}
+	if concurrency > 0 && w.Rate > 0 {
+		bad("--concurrency and --rate: a loop is either closed or open; keep one")
+	}
+	if (concurrency > 0 || w.Rate > 0) && w.Speedup != 1 {
+		bad("--speedup: it is for a trace's own times, which --concurrency and --rate replace")
+	}
+	if w.Trace == "" {
+		if concurrency == 0 && w.Rate == 0 {
+			bad("say what to send: --trace FILE, or prompts of a length at --rate N or --concurrency N")
+		}
+		if w.Format != "" || w.PromptScale != 1 || w.OutputScale != 1 || w.Speedup != 1 {
+			bad("--format, --prompt-scale, --output-scale and --speedup are for a --trace")
+		}
+	} else if w.Prefix != 0 || w.Groups != 1 || w.Users != 1 {
+		bad("--prefix, --groups and --users are for prompts without a --trace")
+	}
+	return errors.Join(errs...)
+}
+
+// trace is the workload that the flags describe.
+func (w *benchWorkload) trace(closed bool) (*workload.Trace, error) {
+	if w.Trace == "" {
+		return w.synthetic(closed)
+	}
+	t, err := workload.Open(w.Trace, w.Format)
+	if err != nil {
+		return nil, err
+	}
+	if w.PromptScale != 1 || w.OutputScale != 1 {
+		if t, err = t.Scale(w.PromptScale, w.OutputScale); err != nil {
+			return nil, err
+		}
+	}
+	n := w.Requests
+	if n == 0 && w.Duration > 0 && w.Rate > 0 {
+		n = w.drawn()
+	}
+	if passes := (n + len(t.Requests) - 1) / len(t.Requests); passes > 1 {
+		if t, err = t.Repeat(passes); err != nil {
+			return nil, err
+		}
+	}
+	if n > 0 {
+		if t, err = t.First(n); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case w.Rate > 0:
+		if t, err = t.WithArrivals(w.arrivals(), w.Seed); err != nil {
+			return nil, err
+		}
+	case w.Speedup != 1:
+		if t, err = t.Speedup(w.Speedup); err != nil {
+			return nil, err
+		}
+	}
+	return w.within(t, closed)
+}
+
+func (w *benchWorkload) synthetic(closed bool) (*workload.Trace, error) {
+	cfg := workload.DefaultSynthetic()
+	cfg.Prompt, cfg.Output, cfg.Seed = w.Prompt, w.Output, w.Seed
+	cfg.PrefixTokens, cfg.Groups, cfg.UsersPerGroup = w.Prefix, w.Groups, w.Users
+	switch cfg.Requests = w.Requests; {
+	case cfg.Requests > 0:
+	case w.Duration == 0:
+		cfg.Requests = defaultRequests
+	case closed:
+		cfg.Requests = closedRequests
+	default:
+		cfg.Requests = w.drawn()
+	}
+	if !closed {
+		cfg.Arrivals = w.arrivals()
+	}
+	t, err := workload.Synthesize(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return w.within(t, closed)
+}
+
+func (w *benchWorkload) arrivals() workload.Arrivals {
+	return workload.Arrivals{Process: w.Arrivals, Rate: w.Rate}
+}
+
+// drawn is more requests than arrive at the rate within the duration, but for
+// one case in millions.
+func (w *benchWorkload) drawn() int {
+	mean := w.Rate * w.Duration.Seconds()
+	return int(min(mean+6*math.Sqrt(mean)+10, workload.MaxRequests))
+}
+
+// within leaves out of an open loop what is due after its duration.
+func (w *benchWorkload) within(t *workload.Trace, closed bool) (*workload.Trace, error) {
+	if closed || w.Duration == 0 {
+		return t, nil
+	}
+	n := sort.Search(len(t.Requests), func(i int) bool { return t.Requests[i].At >= w.Duration })
+	if n == len(t.Requests) {
+		return t, nil
+	}
+	return t.First(n)
+}
