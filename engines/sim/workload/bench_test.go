@@ -46,6 +46,19 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "prompts/s")
 }
 
+func BenchmarkAppendBlockHashes(b *testing.B) {
+	t := open(b, mooncakeFile)
+	var buf []uint64
+	hashes, n := 0, 0
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = t.AppendBlockHashes(buf[:0], &t.Requests[n%len(t.Requests)], 16)
+		hashes += len(buf)
+		n++
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(hashes), "ns/hash")
+}
+
 func BenchmarkStats(b *testing.B) {
 	t := open(b, mooncakeFile)
 	b.ReportAllocs()

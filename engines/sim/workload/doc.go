@@ -10,6 +10,8 @@
 //	                     ├─→ Trace ─→ First, Repeat, … ─→ Trace ─→ Prompter ─→ text
 //	Synthetic ─ Synthesize┘                                └─→ Stats
 //
+// Simulations need no text; [Trace.AppendBlockHashes] gives them what is shared.
+//
 // It sends nothing, knows no HTTP and keeps no clock: the load generator
 // paces real requests by it, the simulation virtual ones.
 //
@@ -23,7 +25,8 @@
 //	          input_length, output_length, hash_ids, one for each 16 tokens
 //	azure     CSV: TIMESTAMP, ContextTokens, GeneratedTokens
 //	burstgpt  CSV: Timestamp (s), Request tokens, Response tokens, and
-//	          perhaps Session ID
+//	          perhaps Session ID; rows of failed calls, without response
+//	          tokens, must be taken out before
 //	aibrix    JSON lines: timestamp (ms), requests: one object with
 //	          "Prompt Length", "Output Length", prompt
 //

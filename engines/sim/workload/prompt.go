@@ -23,6 +23,9 @@ const (
 	wordBytes = 7
 )
 
+// The product with scatter must not overflow.
+const _ uint64 = scatter * identities
+
 // Prompter makes prompt texts for the requests of a trace. It is immutable and
 // may be used concurrently. It holds about 70 kB.
 type Prompter struct {
@@ -106,7 +109,7 @@ func (p *Prompter) appendBlock(dst []byte, id uint64, n int, capital byte, begin
 	// Three single words make it all but impossible that two blocks, though
 	// spelt otherwise, give it the same tokens.
 	h := mix(id ^ uint64(capital)<<56)
-	for i := 0; i < 3; i++ {
+	for range 3 {
 		dst = p.appendProse(dst, int(h%proseWords), 1)
 		h /= proseWords
 		if n--; n == 0 {
