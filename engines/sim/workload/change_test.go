@@ -160,7 +160,7 @@ func TestChangesRefuse(t *testing.T) {
 // TestChangesKeepSharing: whatever the factors, a change leaves a valid trace
 // whose requests share the same blocks.
 func TestChangesKeepSharing(t *testing.T) {
-	whole, err := open(t, mooncakeFile).First(300)
+	whole, err := open(t, mooncakeFile).First(100)
 	if err != nil {
 		t.Fatal(err)
 	}

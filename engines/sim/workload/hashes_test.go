@@ -52,10 +52,10 @@ func TestBlockHashesOfTexts(t *testing.T) {
 	}
 }
 
-// TestTraceDrivesACore: a whole minute of a recorded trace on a simulated
+// TestTraceDrivesACore: a part of a recorded trace on a simulated
 // engine, without texts and without time.
 func TestTraceDrivesACore(t *testing.T) {
-	trace, err := open(t, mooncakeFile).First(200)
+	trace, err := open(t, mooncakeFile).First(100)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func TestGreatIDs(t *testing.T) {
 // finds in the texts of a real trace is what the trace says, to the token
 // blocks that are cut.
 func TestPromptsHitTheSimulatedCache(t *testing.T) {
-	trace, err := open(t, mooncakeFile).First(600)
+	trace, err := open(t, mooncakeFile).First(200)
 	if err != nil {
 		t.Fatal(err)
 	}
