@@ -1,0 +1,229 @@
+// Command stand starts what the client matrix talks to, runs a command, and ends
+// what it started:
+//
+//	stand -llmgw PATH -logs DIR -- COMMAND…
+//
+// It starts `llmgw demo`, a scripted engine (package engine), and `llmgw server`
+// in front of that engine, all on free ports, and waits until each would serve a
+// request. The command finds them by its environment:
+//
+//	LLMGW_DEMO, LLMGW_DEMO_MODEL  the demo's base URL and its model
+//	LLMGW_URL                     the server's base URL
+//	LLMGW_ENGINE                  the scripted engine, for its books
+//
+// The server's models are called CLIENT/BEHAVIOUR, each with an endpoint of its
+// own, so that no cell of the matrix meets another's breaker.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/llmgw/llmgw/ci/clients/engine"
+)
+
+// clients are the first halves of model names: one per column of the matrix.
+var clients = []string{ //nolint:gochecknoglobals // constant table
+	"openai-go", "openai-node", "openai-python", "anthropic-go", "anthropic-node", "anthropic-python",
+	"vercel", "langchain-js", "langchain-python", "codex", "claude-code",
+}
+
+// patience bounds each start and each end.
+const patience = 20 * time.Second
+
+func main() {
+	llmgw := flag.String("llmgw", "", "the binary under test")
+	logs := flag.String("logs", "", "folder for the logs of what is started")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *llmgw, *logs, flag.Args())
+	stop()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		os.Exit(max(exit.ExitCode(), 1))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "stand:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, llmgw, logs string, command []string) (err error) {
+	if len(command) == 0 || llmgw == "" || logs == "" {
+		return errors.New("usage: stand -llmgw PATH -logs DIR -- COMMAND…")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	scripted := &http.Server{Handler: engine.New()}
+	go func() { _ = scripted.Serve(l) }() // until the Close below
+	defer scripted.Close()
+	engineURL := "http://" + l.Addr().String()
+
+	var at struct {
+		BaseURL string   `json:"base_url"`
+		Models  []string `json:"models"`
+	}
+	demo, err := start(logs, llmgw, []string{"demo", "--json", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"},
+		func(line []byte) bool {
+			return json.Unmarshal(line, &at) == nil && at.BaseURL != "" && len(at.Models) > 0
+		})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, demo.end()) }()
+	config := filepath.Join(logs, "server.yaml")
+	if err := os.WriteFile(config, serverConfig(engineURL), 0o600); err != nil {
+		return err
+	}
+	var log struct {
+		Message string `json:"msg"`
+		Listen  string `json:"listen"`
+	}
+	server, err := start(logs, llmgw, []string{"server", "-c", config},
+		func(line []byte) bool { return json.Unmarshal(line, &log) == nil && log.Message == "serving" })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.end()) }()
+	if err := errors.Join(demo.wait(), server.wait()); err != nil {
+		return err
+	}
+	serverURL := "http://" + log.Listen
+	if err := ready(ctx, serverURL+"/ready"); err != nil {
+		return err
+	}
+
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = patience
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "LLMGW_DEMO="+at.BaseURL, "LLMGW_DEMO_MODEL="+at.Models[0],
+		"LLMGW_URL="+serverURL, "LLMGW_ENGINE="+engineURL)
+	return cmd.Run()
+}
+
+// serverConfig is a server in front of the scripted engine. Every model is
+// renamed on the way.
+func serverConfig(engineURL string) []byte {
+	var b strings.Builder
+	b.WriteString("listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: {format: json}\n" +
+		"shutdown: {grace: 0s, drain: 2s}\n" +
+		"endpoints:\n")
+	for _, c := range clients {
+		for _, how := range engine.Behaviours() {
+			fmt.Fprintf(&b, "  - {id: %s.%s, url: %q, models: [{name: %s/%s, upstream: %s}]}\n",
+				c, how, engineURL+"/"+c+"/"+how, c, how, engine.Model)
+		}
+	}
+	return []byte(b.String())
+}
+
+// process is one that was started here.
+type process struct {
+	name  string
+	cmd   *exec.Cmd
+	ready chan struct{} // closed when it has printed what was waited for
+	done  chan struct{} // closed when it has ended
+	err   error         // set before done is closed
+}
+
+// start runs llmgw with args until ready says so of a line that it printed. All
+// that it prints goes to a log, too.
+func start(logs, llmgw string, args []string, ready func(line []byte) bool) (*process, error) {
+	p := &process{name: "llmgw " + args[0], cmd: exec.Command(llmgw, args...), ready: make(chan struct{}), done: make(chan struct{})}
+	file, err := os.Create(filepath.Join(logs, args[0]+".log"))
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	p.cmd.Stdout, p.cmd.Stderr = w, w
+	if err := p.cmd.Start(); err != nil {
+		return nil, errors.Join(err, file.Close(), r.Close(), w.Close())
+	}
+	_ = w.Close()
+	go func() {
+		defer close(p.done)
+		in := bufio.NewReader(io.TeeReader(r, file))
+		for found := false; ; {
+			line, err := in.ReadBytes('\n')
+			if err != nil {
+				break
+			}
+			if !found && ready(line) {
+				found = true
+				close(p.ready)
+			}
+		}
+		p.err = p.cmd.Wait()
+		_ = errors.Join(r.Close(), file.Close())
+	}()
+	return p, nil
+}
+
+// wait waits until the process is ready.
+func (p *process) wait() error {
+	select {
+	case <-p.ready:
+		return nil
+	case <-p.done:
+		return fmt.Errorf("%s ended before it was ready; its log says why", p.name)
+	case <-time.After(patience):
+		return fmt.Errorf("%s was not ready after %v; its log says why", p.name, patience)
+	}
+}
+
+// end asks the process to end and waits for it. Ending is part of the test: a
+// request that still runs would hold it.
+func (p *process) end() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	timer := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	defer timer.Stop()
+	<-p.done
+	if p.err != nil {
+		return fmt.Errorf("%s: %w", p.name, p.err)
+	}
+	return nil
+}
+
+// ready waits until url answers 200.
+func ready(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = fmt.Errorf("%s answers %s", url, resp.Status)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not ready: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

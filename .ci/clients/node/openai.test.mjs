@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import OpenAI from 'openai';
+import {
+  args, cached, cell, demo, demoModel, died, gone, image, pieces, prompt, rejection, release, requests, retried, running,
+  slowBy, text, total, url,
+} from './stand.mjs';
+
+const me = 'openai-node';
+const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'sk-matrix' });
+const once = client.withOptions({ maxRetries: 0 });
+const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } } }];
+const ask = (how, mark, more = {}, options = {}, who = client) =>
+  who.chat.completions.create({ model: `${me}/${how}`, messages: [{ role: 'user', content: mark }], ...more }, options);
+
+/** Takes a stream to its end: its pieces, the finish reason, its usage and the number of chunks without a choice. */
+async function read(stream) {
+  const got = { pieces: [], finish: null, usage: null, empty: 0 };
+  for await (const chunk of stream) {
+    got.usage = chunk.usage ?? got.usage;
+    if (chunk.choices.length === 0) got.empty++;
+    if (chunk.choices[0]?.delta.content) got.pieces.push(chunk.choices[0].delta.content);
+    got.finish = chunk.choices[0]?.finish_reason ?? got.finish;
+  }
+  return got;
+}
+const whole = { pieces, finish: 'stop', usage: null, empty: 0 };
+
+cell(me, 'demo', async () => {
+  const want = { model: demoModel, messages: [{ role: 'user', content: 'demo' }], max_tokens: 24 };
+  const there = client.withOptions({ baseURL: `${demo}/v1` });
+  const full = await there.chat.completions.create(want);
+  assert.equal(full.choices[0].message.content.split(' ').length, full.usage.completion_tokens);
+  const got = await read(await there.chat.completions.create({ ...want, stream: true, stream_options: { include_usage: true } }));
+  assert.equal(got.pieces.join(''), full.choices[0].message.content);
+  assert.equal(got.usage.total_tokens, full.usage.total_tokens);
+});
+cell(me, 'chat', async () => {
+  const got = await ask('plain', 'cell chat');
+  assert.equal(got.choices[0].message.content, text);
+  assert.equal(got.choices[0].finish_reason, 'stop');
+  assert.deepEqual([got.usage.prompt_tokens, got.usage.total_tokens, got.usage.prompt_tokens_details.cached_tokens], [prompt, total, cached]);
+  assert.equal(got._request_id, (await requests(`${me}/plain`, 'cell chat'))[0].header['X-Request-Id'][0]);
+});
+cell(me, 'stream', async () => {
+  assert.deepEqual(await read(await ask('plain', 'cell stream only', { stream: true })), whole);
+  assert.match((await requests(`${me}/plain`, 'cell stream only'))[0].body, /"include_usage":true/);
+});
+cell(me, 'stream-usage', async () => {
+  const got = await read(await ask('plain', 'cell usage', { stream: true, stream_options: { include_usage: true } }));
+  assert.deepEqual([got.pieces, got.empty], [pieces, 1]);
+  assert.deepEqual([got.usage.prompt_tokens, got.usage.total_tokens, got.usage.prompt_tokens_details.cached_tokens], [prompt, total, cached]);
+});
+cell(me, 'framing', async () => {
+  assert.deepEqual(await read(await ask('framing', 'cell framing', { stream: true })), whole);
+  const got = await read(await ask('framing', 'cell framing', { stream: true, stream_options: { include_usage: true } }));
+  assert.equal(got.usage.total_tokens, total);
+});
+cell(me, 'slow', async () => {
+  const begin = performance.now();
+  assert.deepEqual(await read(await ask('slow', 'cell slow', { stream: true })), whole);
+  assert.ok(performance.now() - begin >= slowBy);
+});
+cell(me, 'tools', async () => {
+  const { choices: [{ message, finish_reason }] } = await ask('plain', 'cell tools', { tools });
+  const call = message.tool_calls[0];
+  assert.deepEqual([finish_reason, call.id, call.function.name, JSON.parse(call.function.arguments)], ['tool_calls', 'call_1', 'weather', args]);
+  const again = await client.chat.completions.create({ model: `${me}/plain`, tools, messages: [
+    { role: 'user', content: 'cell tools' }, message, { role: 'tool', tool_call_id: call.id, content: '12 °C' }] });
+  assert.equal(again.choices[0].message.content, text);
+});
+cell(me, 'tools-stream', async () => {
+  const runner = client.chat.completions.stream({ model: `${me}/framing`, tools, messages: [{ role: 'user', content: 'cell tools' }] });
+  const call = (await runner.finalChatCompletion()).choices[0].message.tool_calls[0];
+  assert.deepEqual([call.function.name, JSON.parse(call.function.arguments)], ['weather', args]);
+});
+cell(me, 'vision', async () => {
+  const image_url = { url: `data:image/png;base64,${image}`, detail: 'low' };
+  const got = await client.chat.completions.create({ model: `${me}/plain`, messages: [
+    { role: 'user', content: [{ type: 'text', text: 'cell vision' }, { type: 'image_url', image_url }] }] });
+  assert.equal(got.choices[0].message.content, text);
+  assert.ok((await requests(`${me}/plain`, 'cell vision'))[0].body.includes(image_url.url));
+});
+cell(me, 'embeddings', async () => {
+  const model = `${me}/plain`;
+  const got = await client.embeddings.create({ model, input: ['cell base64', 'b'] });
+  assert.deepEqual([got.data[1].embedding, got.usage.prompt_tokens], [[1, -0.5, 0.25, 1], prompt]);
+  assert.match((await requests(model, 'cell base64'))[0].body, /"encoding_format":"base64"/);
+  assert.deepEqual((await client.embeddings.create({ model, input: 'c', encoding_format: 'float' })).data[0].embedding, [1, -0.5, 0.25, 0]);
+  assert.equal((await client.embeddings.create({ model, input: [[1, 2], [3], [4]] })).data.length, 3);
+});
+cell(me, 'models', async () => {
+  assert.equal((await client.models.retrieve(`${me}/plain`)).id, `${me}/plain`);
+  const ids = [];
+  for await (const m of client.models.list()) ids.push(m.id);
+  assert.ok(ids.includes(`${me}/plain`));
+});
+cell(me, 'errors', async () => {
+  const kinds = {
+    s400: OpenAI.BadRequestError, s401: OpenAI.AuthenticationError, s403: OpenAI.PermissionDeniedError, s404: OpenAI.NotFoundError,
+    s409: OpenAI.ConflictError, s413: OpenAI.APIError, s422: OpenAI.UnprocessableEntityError, s429: OpenAI.RateLimitError,
+    s500: OpenAI.InternalServerError, s503: OpenAI.InternalServerError, html502: OpenAI.InternalServerError,
+  };
+  for (const [how, kind] of Object.entries(kinds)) {
+    const e = await rejection(ask(how, 'cell errors', {}, {}, once));
+    assert.equal(e.constructor, kind, how);
+    assert.equal(e.status, Number(how.slice(-3)));
+    if (how !== 'html502') assert.match(e.message, /scripted failure/);
+    assert.equal(typeof e.type, 'string');
+    assert.ok(e.param === null && (e.code === null || !/^\d+$/.test(e.code)), `${how}: param ${e.param}, code ${e.code}`);
+    const seen = await requests(`${me}/${how}`);
+    assert.deepEqual([seen.length, e.requestID], [1, seen[0].header['X-Request-Id'][0]]);
+  }
+});
+cell(me, 'no-retry', async () => {
+  const begin = performance.now();
+  const e = await rejection(ask('no-such', 'x'));
+  assert.equal(e.constructor, OpenAI.NotFoundError);
+  assert.deepEqual([e.code, e.type, e.param, e.headers.get('x-should-retry')], ['model_not_found', 'invalid_request_error', 'model', 'false']);
+  assert.ok(performance.now() - begin < 5000);
+});
+for (const [how, wait] of [['limited', 1], ['loading', 1], ['closing', 0]]) {
+  cell(me, `retry-${how}`, async () => {
+    assert.equal((await ask(how, 'cell retry')).choices[0].message.content, text);
+    await retried(`${me}/${how}`, wait);
+  });
+}
+/** A stream that breaks off after two pieces: its error. */
+async function broken(how) {
+  let got = '';
+  const e = await rejection((async () => {
+    for await (const chunk of await ask(how, `cell ${how}`, { stream: true })) got += chunk.choices[0]?.delta.content ?? '';
+  })());
+  assert.ok(e instanceof OpenAI.APIError);
+  assert.equal(got, pieces.slice(0, 2).join(''));
+  assert.equal((await requests(`${me}/${how}`)).length, 1);
+  return e;
+}
+for (const how of ['cut', 'short']) {
+  cell(me, how, async () => {
+    const e = await broken(how);
+    assert.deepEqual([e.code, e.type], ['upstream_failed', 'server_error']);
+  });
+}
+cell(me, 'errorevent', async () => assert.match((await broken('errorevent')).message, new RegExp(died)));
+cell(me, 'reset', async () => {
+  let got = '';
+  const e = await rejection((async () => {
+    for await (const chunk of await ask('reset', 'cell reset', { stream: true })) {
+      const piece = chunk.choices[0]?.delta.content;
+      if (!piece) continue;
+      got += piece;
+      await release(`${me}/reset`);
+    }
+  })());
+  assert.ok(e instanceof OpenAI.APIError);
+  assert.ok(got && text.startsWith(got));
+  assert.equal((await requests(`${me}/reset`)).length, 1);
+});
+cell(me, 'abort', async () => {
+  const stream = await ask('endless', 'cell abort', { stream: true });
+  let n = 0;
+  for await (const _ of stream) if (++n === 5) {
+    assert.equal(await running(`${me}/endless`), 1);
+    stream.controller.abort();
+  }
+  await gone(`${me}/endless`);
+});
+cell(me, 'timeout', async () => {
+  const e = await rejection(ask('hang', 'cell timeout', {}, { timeout: 1000 }, once));
+  assert.equal(e.constructor, OpenAI.APIConnectionTimeoutError);
+  await gone(`${me}/hang`);
+});
+cell(me, 'responses', async () => {
+  const got = await client.responses.create({ model: `${me}/plain`, input: 'cell responses' });
+  assert.deepEqual([got.output_text, got.usage.total_tokens, got.usage.input_tokens_details.cached_tokens], [text, total, cached]);
+  const seen = [];
+  let last;
+  for await (const event of await client.responses.create({ model: `${me}/framing`, input: 'cell responses', stream: true })) {
+    if (event.type === 'response.output_text.delta') seen.push(event.delta);
+    last = event;
+  }
+  assert.deepEqual([seen, last.type, last.response.usage.total_tokens], [pieces, 'response.completed', total]);
+});

@@ -1,0 +1,77 @@
+// What the suites share: the addresses that the command stand gives, the
+// scripted engine's answers and books, and the cells of the matrix.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+
+const setting = (name) => process.env[name] ?? assert.fail(`${name} is not set; run .ci/clients/run`);
+
+export const url = setting('LLMGW_URL');
+export const demo = setting('LLMGW_DEMO');
+export const demoModel = setting('LLMGW_DEMO_MODEL');
+const engine = setting('LLMGW_ENGINE');
+const results = `${setting('LLMGW_RESULTS')}/node.jsonl`;
+
+export const pieces = ['Grüße', ' aus', ' 東京', ' 🌍', ' "ok\\', '\n.'];
+export const text = pieces.join('');
+export const [prompt, cached, output] = [11, 3, 6];
+export const total = prompt + output;
+export const args = { city: 'Zürich', days: 3 };
+export const slowBy = 600;
+export const died = 'scripted: the engine died';
+export const image =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=';
+
+/** Runs one cell of the matrix and writes down what became of it. */
+export function cell(client, name, f) {
+  test(`${client}/${name}`, { timeout: 30_000 }, async () => {
+    const begin = performance.now();
+    let outcome = 'fail';
+    try {
+      await f();
+      outcome = 'pass';
+    } finally {
+      const ms = Math.round(performance.now() - begin);
+      fs.appendFileSync(results, JSON.stringify({ client, cell: name, outcome, ms }) + '\n');
+    }
+  });
+}
+
+const control = async (verb, name) => (await fetch(`${engine}/-/${verb}/${name}`)).json();
+
+/** The requests of CLIENT/BEHAVIOUR whose body holds mark. */
+export async function requests(name, mark = '') {
+  return (await control('seen', name)).requests.filter((r) => r.body.includes(mark));
+}
+
+export const running = async (name) => (await control('seen', name)).running;
+
+export const release = (name) => control('release', name);
+
+/** Waits until the client's leave has reached the engine. */
+export async function gone(name) {
+  const deadline = performance.now() + 5000;
+  for (;;) {
+    const seen = await control('seen', name);
+    if (seen.requests.length > 0 && seen.running === 0) return;
+    assert.ok(performance.now() < deadline, `the engine still runs ${seen.running} of ${name} 5 s after the client left`);
+    await pause(10);
+  }
+}
+
+/** The engine saw two requests, the second after Retry-After (seconds) was over. */
+export async function retried(name, wait) {
+  const seen = await requests(name);
+  assert.equal(seen.length, 2);
+  const gap = seen[1].at_ms - seen[0].at_ms;
+  assert.ok(gap >= wait * 1000 - 10, `came back after ${gap} ms`); // a timer may be early
+}
+
+/** Awaits a rejection and returns its error. */
+export async function rejection(promise) {
+  return promise.then(
+    () => assert.fail('did not fail'),
+    (e) => e,
+  );
+}

@@ -1,0 +1,57 @@
+"""What the suites share: the addresses that the command stand gives, the
+scripted engine's answers, and its books."""
+
+import json
+import os
+import time
+import urllib.request
+
+URL = os.environ["LLMGW_URL"]
+DEMO = os.environ["LLMGW_DEMO"]
+DEMO_MODEL = os.environ["LLMGW_DEMO_MODEL"]
+ENGINE = os.environ["LLMGW_ENGINE"]
+
+PIECES = ["Grüße", " aus", " 東京", " 🌍", ' "ok\\', "\n."]
+TEXT = "".join(PIECES)
+PROMPT, CACHED, OUTPUT = 11, 3, 6
+TOTAL = PROMPT + OUTPUT
+ARGUMENTS = {"city": "Zürich", "days": 3}
+SLOW_BY = 0.6
+DIED = "scripted: the engine died"
+IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+
+
+def control(verb, name):
+    with urllib.request.urlopen(f"{ENGINE}/-/{verb}/{name}", timeout=10) as answer:
+        return json.load(answer)
+
+
+def requests(name, mark=""):
+    """The requests of CLIENT/BEHAVIOUR whose body holds mark."""
+    return [r for r in control("seen", name)["requests"] if mark in r["body"]]
+
+
+def running(name):
+    return control("seen", name)["running"]
+
+
+def release(name):
+    control("release", name)
+
+
+def gone(name):
+    """Waits until the client's leave has reached the engine."""
+    deadline = time.monotonic() + 5
+    while True:
+        seen = control("seen", name)
+        if seen["requests"] and seen["running"] == 0:
+            return
+        assert time.monotonic() < deadline, f"the engine still runs {seen['running']} of {name} 5 s after the client left"
+        time.sleep(0.01)
+
+
+def retried(name, wait):
+    """The engine saw two requests, the second after Retry-After was over."""
+    seen = requests(name)
+    assert len(seen) == 2
+    assert seen[1]["at_ms"] - seen[0]["at_ms"] >= wait * 1000 - 10  # a timer may be early

@@ -1,0 +1,192 @@
+import time
+
+import anthropic
+import pytest
+from stand import (ARGUMENTS, CACHED, DEMO, DEMO_MODEL, DIED, IMAGE, OUTPUT, PIECES, PROMPT, SLOW_BY, TEXT, URL,
+                   gone, release, requests, retried, running)
+
+ME = "anthropic-python"
+client = anthropic.Anthropic(base_url=URL, api_key="sk-matrix", timeout=20)
+once = client.with_options(max_retries=0)
+WEATHER = [{"name": "weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}]
+
+
+def ask(how, mark, **more):
+    who = more.pop("who", client)
+    return who.messages.create(model=f"{ME}/{how}", max_tokens=100, messages=[{"role": "user", "content": mark}], **more)
+
+
+def stream(how, mark, **more):
+    return client.messages.stream(model=f"{ME}/{how}", max_tokens=100, messages=[{"role": "user", "content": mark}], **more)
+
+
+def test_demo():
+    demo = client.with_options(base_url=DEMO)
+    want = dict(model=DEMO_MODEL, max_tokens=24, messages=[{"role": "user", "content": "demo"}])
+    whole = demo.messages.create(**want)
+    assert len(whole.content[0].text.split(" ")) == whole.usage.output_tokens
+    with demo.messages.stream(**want) as s:
+        got = s.get_final_message()
+    assert got.content[0].text == whole.content[0].text
+    assert got.usage.output_tokens == whole.usage.output_tokens
+
+
+def test_chat():
+    got = ask("plain", "cell chat")
+    assert (got.content[0].text, got.stop_reason) == (TEXT, "end_turn")
+    assert (got.usage.input_tokens, got.usage.cache_read_input_tokens, got.usage.output_tokens) == (PROMPT - CACHED, CACHED, OUTPUT)
+    header = requests(f"{ME}/plain", "cell chat")[0]["header"]
+    assert got._request_id == header["X-Request-Id"][0]
+    assert header["Anthropic-Version"] == [client.default_headers["anthropic-version"]]
+    assert "X-Api-Key" not in header
+
+
+def test_stream():
+    with stream("plain", "cell stream") as s:
+        assert list(s.text_stream) == PIECES
+        got = s.get_final_message()
+    assert got.stop_reason == "end_turn"
+    assert (got.usage.input_tokens, got.usage.cache_read_input_tokens, got.usage.output_tokens) == (PROMPT - CACHED, CACHED, OUTPUT)
+
+
+def test_framing():
+    with stream("framing", "cell framing") as s:
+        assert list(s.text_stream) == PIECES
+        assert s.get_final_message().usage.output_tokens == OUTPUT
+
+
+def test_slow():
+    begin = time.monotonic()
+    with stream("slow", "cell slow") as s:
+        assert s.get_final_text() == TEXT
+    assert time.monotonic() - begin >= SLOW_BY
+
+
+def test_tools():
+    got = ask("plain", "cell tools", tools=WEATHER)
+    call = got.content[0]
+    assert (got.stop_reason, call.id, call.name, call.input) == ("tool_use", "toolu_1", "weather", ARGUMENTS)
+    again = client.messages.create(model=f"{ME}/plain", max_tokens=100, tools=WEATHER, messages=[
+        {"role": "user", "content": "cell tools"}, {"role": "assistant", "content": got.content},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "12 °C"}]}])
+    assert again.content[0].text == TEXT
+
+
+def test_tools_stream():
+    with stream("framing", "cell tools", tools=WEATHER) as s:
+        got = s.get_final_message()
+    assert (got.stop_reason, got.content[0].name, got.content[0].input) == ("tool_use", "weather", ARGUMENTS)
+
+
+def test_vision():
+    got = client.messages.create(model=f"{ME}/plain", max_tokens=100, messages=[{"role": "user", "content": [
+        {"type": "text", "text": "cell vision"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}}]}])
+    assert got.content[0].text == TEXT
+    assert IMAGE in requests(f"{ME}/plain", "cell vision")[0]["body"]
+
+
+def test_count_tokens():
+    got = client.messages.count_tokens(model=f"{ME}/plain", messages=[{"role": "user", "content": "cell count"}])
+    assert got.input_tokens == PROMPT
+
+
+def test_models():
+    got = client.models.retrieve(f"{ME}/plain")
+    assert (got.id, got.type) == (f"{ME}/plain", "model")
+    assert f"{ME}/plain" in [m.id for m in client.models.list(limit=20)]  # over several pages
+
+
+def test_errors():
+    kinds = {"s400": (anthropic.BadRequestError, "invalid_request_error"),
+             "s401": (anthropic.AuthenticationError, "authentication_error"),
+             "s403": (anthropic.PermissionDeniedError, "permission_error"),
+             "s404": (anthropic.NotFoundError, "not_found_error"),
+             "s413": (anthropic.ContentTooLargeError, "request_too_large"),
+             "s422": (anthropic.UnprocessableEntityError, "invalid_request_error"),
+             "s429": (anthropic.RateLimitError, "rate_limit_error"),
+             "s500": (anthropic.InternalServerError, "api_error"),
+             "s529": (anthropic.OverloadedError, "overloaded_error"),
+             "html502": (anthropic.InternalServerError, "api_error")}
+    for how, (kind, name) in kinds.items():
+        with pytest.raises(kind) as caught:
+            ask(how, "cell errors", who=once)
+        e = caught.value
+        assert type(e) is kind
+        assert e.status_code == int(how[-3:])
+        assert (e.body["type"], e.body["error"]["type"]) == ("error", name)
+        assert "scripted failure" in e.body["error"]["message"] or how == "html502"
+        seen = requests(f"{ME}/{how}")
+        assert len(seen) == 1
+        assert e.request_id == e.body["request_id"] == seen[0]["header"]["X-Request-Id"][0]
+
+
+def test_no_retry():
+    begin = time.monotonic()
+    with pytest.raises(anthropic.NotFoundError) as caught:
+        ask("no-such", "x")
+    assert caught.value.body["error"]["type"] == "not_found_error"
+    assert caught.value.response.headers["x-should-retry"] == "false"
+    assert time.monotonic() - begin < 5
+
+
+def test_retry_limited():
+    assert ask("limited", "cell retry").content[0].text == TEXT
+    retried(f"{ME}/limited", 1)
+
+
+def test_retry_loading():
+    assert ask("loading", "cell retry").content[0].text == TEXT
+    retried(f"{ME}/loading", 1)
+
+
+def test_retry_closing():
+    assert ask("closing", "cell retry").content[0].text == TEXT
+    retried(f"{ME}/closing", 0)
+
+
+def broken(how):
+    got = ""
+    with pytest.raises(anthropic.APIStatusError) as caught, stream(how, "cell " + how) as s:
+        for piece in s.text_stream:
+            got += piece
+    assert got == "".join(PIECES[:2])
+    assert len(requests(f"{ME}/{how}")) == 1
+    return caught.value.body
+
+
+def test_cut():
+    body = broken("cut")
+    assert (body["type"], body["error"]["type"]) == ("error", "api_error")
+
+
+def test_short():
+    assert broken("short")["error"]["type"] == "api_error"
+
+
+def test_errorevent():
+    assert broken("errorevent")["error"] == {"type": "overloaded_error", "message": DIED}
+
+
+def test_reset():
+    got = ""
+    with pytest.raises(anthropic.APIStatusError), stream("reset", "cell reset") as s:
+        for piece in s.text_stream:
+            got += piece
+            release(f"{ME}/reset")
+    assert got and TEXT.startswith(got)
+    assert len(requests(f"{ME}/reset")) == 1
+
+
+def test_abort():
+    with stream("endless", "cell abort") as s:
+        for _, _event in zip(range(6), s):
+            pass
+        assert running(f"{ME}/endless") == 1
+    gone(f"{ME}/endless")
+
+
+def test_timeout():
+    with pytest.raises(anthropic.APITimeoutError):
+        ask("hang", "cell timeout", who=once, timeout=1)
+    gone(f"{ME}/hang")

@@ -1,0 +1,226 @@
+import re
+import time
+
+import openai
+import pytest
+from stand import (ARGUMENTS, CACHED, DEMO, DEMO_MODEL, DIED, IMAGE, PIECES, PROMPT, SLOW_BY, TEXT, TOTAL, URL,
+                   gone, release, requests, retried, running)
+
+import json
+
+ME = "openai-python"
+client = openai.OpenAI(base_url=URL + "/v1", api_key="sk-matrix", timeout=20)
+once = client.with_options(max_retries=0)
+WEATHER = [{"type": "function", "function": {"name": "weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}}}}]
+
+
+def ask(how, mark, **more):
+    who = more.pop("who", client)
+    return who.chat.completions.create(model=f"{ME}/{how}", messages=[{"role": "user", "content": mark}], **more)
+
+
+def read(stream):
+    """Takes a stream to its end: its pieces, the finish reason, its usage and the number of chunks without a choice."""
+    pieces, finish, usage, empty = [], None, None, 0
+    for chunk in stream:
+        if chunk.usage:
+            usage = chunk.usage
+        if not chunk.choices:
+            empty += 1
+            continue
+        if chunk.choices[0].delta.content:
+            pieces.append(chunk.choices[0].delta.content)
+        finish = chunk.choices[0].finish_reason or finish
+    return pieces, finish, usage, empty
+
+
+def test_demo():
+    demo = client.with_options(base_url=DEMO + "/v1")
+    want = dict(model=DEMO_MODEL, messages=[{"role": "user", "content": "demo"}], max_tokens=24)
+    whole = demo.chat.completions.create(**want)
+    text = whole.choices[0].message.content
+    assert len(text.split(" ")) == whole.usage.completion_tokens
+    pieces, _, usage, _ = read(demo.chat.completions.create(**want, stream=True, stream_options={"include_usage": True}))
+    assert "".join(pieces) == text
+    assert usage.total_tokens == whole.usage.total_tokens
+
+
+def test_chat():
+    got = ask("plain", "cell chat")
+    assert got.choices[0].message.content == TEXT
+    assert got.choices[0].finish_reason == "stop"
+    assert (got.usage.prompt_tokens, got.usage.total_tokens) == (PROMPT, TOTAL)
+    assert got.usage.prompt_tokens_details.cached_tokens == CACHED
+    assert got._request_id == requests(f"{ME}/plain", "cell chat")[0]["header"]["X-Request-Id"][0]
+
+
+def test_stream():
+    assert read(ask("plain", "cell stream only", stream=True)) == (PIECES, "stop", None, 0)
+    assert '"include_usage":true' in requests(f"{ME}/plain", "cell stream only")[0]["body"]
+
+
+def test_stream_usage():
+    pieces, finish, usage, empty = read(ask("plain", "cell usage", stream=True, stream_options={"include_usage": True}))
+    assert (pieces, finish, empty) == (PIECES, "stop", 1)
+    assert (usage.prompt_tokens, usage.total_tokens, usage.prompt_tokens_details.cached_tokens) == (PROMPT, TOTAL, CACHED)
+
+
+def test_framing():
+    assert read(ask("framing", "cell framing", stream=True)) == (PIECES, "stop", None, 0)
+    _, _, usage, _ = read(ask("framing", "cell framing", stream=True, stream_options={"include_usage": True}))
+    assert usage.total_tokens == TOTAL
+
+
+def test_slow():
+    begin = time.monotonic()
+    assert read(ask("slow", "cell slow", stream=True))[0] == PIECES
+    assert time.monotonic() - begin >= SLOW_BY
+
+
+def test_tools():
+    got = ask("plain", "cell tools", tools=WEATHER)
+    call = got.choices[0].message.tool_calls[0]
+    assert got.choices[0].finish_reason == "tool_calls"
+    assert (call.id, call.function.name, json.loads(call.function.arguments)) == ("call_1", "weather", ARGUMENTS)
+    again = client.chat.completions.create(model=f"{ME}/plain", tools=WEATHER, messages=[
+        {"role": "user", "content": "cell tools"}, got.choices[0].message,
+        {"role": "tool", "tool_call_id": call.id, "content": "12 °C"}])
+    assert again.choices[0].message.content == TEXT
+
+
+def test_tools_stream():
+    arguments, names = "", []
+    for chunk in ask("framing", "cell tools", tools=WEATHER, stream=True):
+        for call in chunk.choices[0].delta.tool_calls or []:
+            arguments += call.function.arguments or ""
+            names += [call.function.name] if call.function.name else []
+    assert (names, json.loads(arguments)) == (["weather"], ARGUMENTS)
+
+
+def test_vision():
+    got = client.chat.completions.create(model=f"{ME}/plain", messages=[{"role": "user", "content": [
+        {"type": "text", "text": "cell vision"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + IMAGE, "detail": "low"}}]}])
+    assert got.choices[0].message.content == TEXT
+    assert "data:image/png;base64," + IMAGE in requests(f"{ME}/plain", "cell vision")[0]["body"]
+
+
+def test_embeddings():
+    got = client.embeddings.create(model=f"{ME}/plain", input=["cell base64", "b"])
+    assert got.data[1].embedding == [1, -0.5, 0.25, 1]
+    assert got.usage.prompt_tokens == PROMPT
+    assert '"encoding_format":"base64"' in requests(f"{ME}/plain", "cell base64")[0]["body"]
+    assert client.embeddings.create(model=f"{ME}/plain", input="c", encoding_format="float").data[0].embedding == [1, -0.5, 0.25, 0]
+    assert len(client.embeddings.create(model=f"{ME}/plain", input=[[1, 2], [3], [4]]).data) == 3
+
+
+def test_models():
+    assert client.models.retrieve(f"{ME}/plain").id == f"{ME}/plain"
+    assert f"{ME}/plain" in [m.id for m in client.models.list()]
+
+
+def test_errors():
+    kinds = {"s400": openai.BadRequestError, "s401": openai.AuthenticationError, "s403": openai.PermissionDeniedError,
+             "s404": openai.NotFoundError, "s409": openai.ConflictError, "s413": openai.APIStatusError,
+             "s422": openai.UnprocessableEntityError, "s429": openai.RateLimitError, "s500": openai.InternalServerError,
+             "s503": openai.InternalServerError, "html502": openai.InternalServerError}
+    for how, kind in kinds.items():
+        with pytest.raises(kind) as caught:
+            ask(how, "cell errors", who=once)
+        e = caught.value
+        assert type(e) is kind
+        assert e.status_code == int(how[-3:])
+        assert "scripted failure" in e.message or how == "html502"
+        assert isinstance(e.type, str) and e.param is None
+        assert e.code is None or not re.fullmatch("[0-9]+", e.code)
+        seen = requests(f"{ME}/{how}")
+        assert len(seen) == 1
+        assert e.request_id == seen[0]["header"]["X-Request-Id"][0]
+
+
+def test_no_retry():
+    begin = time.monotonic()
+    with pytest.raises(openai.NotFoundError) as caught:
+        ask("no-such", "x")
+    e = caught.value
+    assert (e.code, e.type, e.param) == ("model_not_found", "invalid_request_error", "model")
+    assert e.response.headers["x-should-retry"] == "false"
+    assert time.monotonic() - begin < 5
+
+
+def test_retry_limited():
+    assert ask("limited", "cell retry").choices[0].message.content == TEXT
+    retried(f"{ME}/limited", 1)
+
+
+def test_retry_loading():
+    assert ask("loading", "cell retry").choices[0].message.content == TEXT
+    retried(f"{ME}/loading", 1)
+
+
+def test_retry_closing():
+    assert ask("closing", "cell retry").choices[0].message.content == TEXT
+    retried(f"{ME}/closing", 0)
+
+
+def broken(how):
+    got = ""
+    with pytest.raises(openai.APIError) as caught:
+        for chunk in ask(how, "cell " + how, stream=True):
+            got += chunk.choices[0].delta.content or "" if chunk.choices else ""
+    assert got == "".join(PIECES[:2])
+    assert len(requests(f"{ME}/{how}")) == 1
+    return caught.value
+
+
+def test_cut():
+    e = broken("cut")
+    assert (e.code, e.type) == ("upstream_failed", "server_error")
+
+
+def test_short():
+    assert broken("short").code == "upstream_failed"
+
+
+def test_errorevent():
+    assert DIED in broken("errorevent").message
+
+
+def test_reset():
+    got = ""
+    with pytest.raises(openai.APIError):
+        for chunk in ask("reset", "cell reset", stream=True):
+            if chunk.choices and chunk.choices[0].delta.content:
+                got += chunk.choices[0].delta.content
+                release(f"{ME}/reset")
+    assert got and TEXT.startswith(got)
+    assert len(requests(f"{ME}/reset")) == 1
+
+
+def test_abort():
+    stream = ask("endless", "cell abort", stream=True)
+    for _, _chunk in zip(range(5), stream):
+        pass
+    assert running(f"{ME}/endless") == 1
+    stream.close()
+    gone(f"{ME}/endless")
+
+
+def test_timeout():
+    with pytest.raises(openai.APITimeoutError):
+        ask("hang", "cell timeout", who=once, timeout=1)
+    gone(f"{ME}/hang")
+
+
+def test_responses():
+    got = client.responses.create(model=f"{ME}/plain", input="cell responses")
+    assert got.output_text == TEXT
+    assert (got.usage.total_tokens, got.usage.input_tokens_details.cached_tokens) == (TOTAL, CACHED)
+    pieces, last = [], None
+    for event in client.responses.create(model=f"{ME}/framing", input="cell responses", stream=True):
+        if event.type == "response.output_text.delta":
+            pieces.append(event.delta)
+        last = event
+    assert pieces == PIECES
+    assert last.type == "response.completed" and last.response.usage.total_tokens == TOTAL
