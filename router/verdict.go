@@ -38,6 +38,10 @@ func judgeStatus(status int, retryAfter string, secret bool, now time.Time) verd
 		return verdict{blameCool, min(parseRetryAfter(retryAfter, now), endpoint.MaxCooldown), true}
 	case secret && (status == http.StatusUnauthorized || status == http.StatusForbidden):
 		return verdict{blameCool, 0, true}
+	case status == http.StatusNotImplemented:
+		// The engine was not started for what is asked: llama-server says so to
+		// whoever wants embeddings of a chat model. Another one may have been.
+		return verdict{blameNone, 0, true}
 	case status >= 500:
 		return verdict{blameFail, 0, true}
 	case status >= 300 && status < 400:

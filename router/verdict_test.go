@@ -29,6 +29,7 @@ func TestJudgeStatus(t *testing.T) {
 		{503, "", false, verdict{blameFail, 0, true}},
 		{503, "30", false, verdict{blameCool, 30 * time.Second, true}},
 		{500, "30", false, verdict{blameFail, 0, true}},
+		{501, "", false, verdict{blameNone, 0, true}},
 		{529, "", false, verdict{blameFail, 0, true}},
 		{302, "", false, verdict{blameFail, 0, true}},
 	}

@@ -75,7 +75,12 @@ func codeOf(status int, message string) string {
 		return CodeBodyTooLarge
 	case http.StatusTooManyRequests:
 		return "rate_limit_exceeded"
-	case http.StatusServiceUnavailable, 529:
+	case http.StatusServiceUnavailable:
+		if strings.HasPrefix(lower, "loading model") {
+			return CodeModelLoading // llama-server
+		}
+		return CodeOverloaded
+	case 529:
 		return CodeOverloaded
 	case http.StatusBadGateway:
 		return CodeUpstreamFailed
