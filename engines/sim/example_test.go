@@ -80,3 +80,29 @@ func ExampleParseFaults() {
 	// 1 3 <nil>
 	// faults.split_bytes: -1 is negative; want 0 (off) or more
 }
+
+// Faults come and go while the engine runs; this one is overloaded once.
+func ExampleEngine_SetFaults() {
+	engine, err := sim.New(sim.InstantConfig(), sim.Deps{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer engine.Close()
+	if err := engine.SetFaults(sim.Faults{Script: []sim.Answer{{Status: 429, RetryAfter: "2"}}}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		r := httptest.NewRequest("POST", "/v1/completions", strings.NewReader(`{"model":"sim-8b","prompt":"Hello","max_tokens":3}`))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, r)
+		fmt.Printf("%d, Retry-After %q\n", w.Code, w.Header().Get("Retry-After"))
+	}
+	fmt.Println(engine.Stats().GenerationTokens)
+	// Output:
+	// 429, Retry-After "2"
+	// 200, Retry-After ""
+	// 3
+}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 
 	"github.com/llmgw/llmgw/router/proxy"
 )
@@ -78,4 +80,51 @@ func ExampleError() {
 		fmt.Println(e.Kind, e.Kind.Timeout())
 	}
 	// Output: dial false
+}
+
+// An engine at a Unix socket; the address of the URL is what Dial is given.
+func ExampleTargetConfig() {
+	dir, err := os.MkdirTemp("", "engine")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	socket := filepath.Join(dir, "engine.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		panic(err)
+	}
+	engine := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "healthy")
+	}))
+	_ = engine.Listener.Close()
+	engine.Listener = listener
+	engine.Start()
+	defer engine.Close()
+
+	p, err := proxy.New(proxy.DefaultConfig(), proxy.Deps{})
+	if err != nil {
+		panic(err)
+	}
+	target, err := p.NewTarget(proxy.TargetConfig{
+		URL: "http://engine",
+		Dial: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			fmt.Println("dial", addr)
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer target.Close()
+	resp, err := p.Send(context.Background(), target, &proxy.Request{Method: "GET", Path: "/health"})
+	if err != nil {
+		panic(err)
+	}
+	w := httptest.NewRecorder()
+	_, err = resp.Relay(w, &lineTap{}, proxy.Options{})
+	fmt.Println(w.Code, w.Body, err)
+	// Output:
+	// dial engine:80
+	// 200 healthy <nil>
 }
