@@ -24,7 +24,7 @@ const (
 type benchCmd struct {
 	URL        string       `name:"url" required:"" placeholder:"URL" help:"Base URL of the target, as OpenAI's SDKs take it; without a path /v1 is added." group:"Request"`
 	Model      string       `help:"Model to ask for; without it the only one that the target lists." group:"Request"`
-	API        generate.API `name:"api" default:"chat" enum:"chat,completions" help:"API to call: chat or completions." group:"Request"`
+	API        generate.API `name:"api" default:"chat" enum:"chat,completions" help:"API to call: ${enum}." group:"Request"`
 	Stream     bool         `default:"true" negatable:"" help:"Ask for streams." group:"Request"`
 	Usage      bool         `default:"true" negatable:"" help:"Ask streams for their usage by stream_options." group:"Request"`
 	IgnoreEOS  bool         `name:"ignore-eos" default:"true" negatable:"" help:"Ask by ignore_eos for answers of exactly the workload's lengths, and take others for failures. Clouds refuse the field." group:"Request"`
@@ -36,13 +36,13 @@ type benchCmd struct {
 	benchWorkload
 
 	Concurrency    int           `short:"c" placeholder:"N" help:"Closed loop: N callers, each waiting for its answer. Without it an open loop." group:"Load"`
-	MaxOutstanding int           `default:"4096" placeholder:"N" help:"Open loop: at most N unanswered requests; what is due beyond waits." group:"Load"`
+	MaxOutstanding int           `default:"4096" placeholder:"N" help:"Open loop: at most N unanswered requests; what is due beyond waits. Default ${default}." group:"Load"`
 	Warmup         time.Duration `placeholder:"TIME" help:"Leave the requests of the first TIME out of the figures." group:"Load"`
-	Timeout        time.Duration `default:"10m" placeholder:"TIME" help:"Longest time for one request." group:"Load"`
+	Timeout        time.Duration `default:"10m" placeholder:"TIME" help:"Longest time for one request. Default ${default}." group:"Load"`
 	Cancel         float64       `placeholder:"SHARE" help:"Share of streams, 0 to 1, to leave in the middle." group:"Load"`
 
 	SLO       generate.SLO `name:"slo" placeholder:"BOUNDS" help:"What goodput asks of a request, as ttft=2s,tpot=30ms,itl=200ms,e2e=30s." group:"Verdict"`
-	MaxErrors tolerance    `default:"0" placeholder:"N|N%" help:"Failed requests to tolerate before the exit code is 1." group:"Verdict"`
+	MaxErrors tolerance    `default:"0" placeholder:"N|N%" help:"Failed requests to tolerate before the exit code is 1. Default ${default}." group:"Verdict"`
 	JSON      bool         `name:"json" help:"Print one JSON object." group:"Verdict"`
 }
 

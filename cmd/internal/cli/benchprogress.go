@@ -30,7 +30,7 @@ func showProgress(w io.Writer, state func() generate.Progress) (hide func()) {
 			select {
 			case <-tick.C:
 				width, _, err := term.GetSize(int(file.Fd()))
-				if err != nil {
+				if err != nil || width <= 0 { // some terminals do not say
 					width = 80
 				}
 				fmt.Fprintf(file, "\r%s\x1b[K", benchLine(state(), width-1))
@@ -46,17 +46,16 @@ func showProgress(w io.Writer, state func() generate.Progress) (hide func()) {
 // benchLine is one line of at most width columns: a bar of what is answered,
 // as much of the counts as there is room for.
 func benchLine(p generate.Progress, width int) string {
-	answered := p.Sent - p.InFlight
-	share := 0.0
+	of := ""
 	if p.Planned > 0 {
-		share = float64(answered) / float64(p.Planned)
+		of = fmt.Sprintf(" of %d", p.Planned)
 	}
-	text := fmt.Sprintf(" %d of %d answered, %d under way, %d failed, %s", answered, p.Planned, p.InFlight, p.Failed, p.Elapsed.Round(time.Second))
+	text := fmt.Sprintf(" %d%s answered, %d under way, %d failed, %s", p.Sent-p.InFlight, of, p.InFlight, p.Failed, p.Elapsed.Round(time.Second))
 	const most, least = 30, 10
 	bar := min(most, width-len(text)-2)
 	if bar < least {
-		return text[1:min(len(text), max(width, 0)+1)] // no size is known of some terminals
+		return text[1:min(len(text), max(width, 0)+1)]
 	}
-	full := min(int(share*float64(bar)), bar)
+	full := min(int(p.Share*float64(bar)), bar)
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", bar-full) + "]" + text
 }

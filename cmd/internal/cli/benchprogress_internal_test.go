@@ -9,7 +9,7 @@ import (
 )
 
 func TestBenchLine(t *testing.T) {
-	p := generate.Progress{Planned: 200, Sent: 60, InFlight: 10, Failed: 2, Elapsed: 63200 * time.Millisecond}
+	p := generate.Progress{Planned: 200, Sent: 60, InFlight: 10, Failed: 2, Elapsed: 63200 * time.Millisecond, Share: .25}
 	const text = " 50 of 200 answered, 10 under way, 2 failed, 1m3s"
 	tests := []struct {
 		name  string
@@ -22,8 +22,8 @@ func TestBenchLine(t *testing.T) {
 		{"no room for a bar", p, 55, text[1:]},
 		{"hardly any room", p, 5, "50 of"},
 		{"none", p, -1, ""},
-		{"nothing yet", generate.Progress{}, 60, "[" + strings.Repeat("-", 15) + "] 0 of 0 answered, 0 under way, 0 failed, 0s"},
-		{"all", generate.Progress{Planned: 5, Sent: 5}, 55, "[##########] 5 of 5 answered, 0 under way, 0 failed, 0s"},
+		{"nothing yet", generate.Progress{}, 60, "[" + strings.Repeat("-", 20) + "] 0 answered, 0 under way, 0 failed, 0s"},
+		{"all", generate.Progress{Planned: 5, Sent: 5, Share: 1}, 55, "[##########] 5 of 5 answered, 0 under way, 0 failed, 0s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,19 +14,19 @@ import (
 type benchWorkload struct {
 	Trace       string           `placeholder:"FILE" help:"Replay a trace: Mooncake, Qwen or AIBrix JSON lines, Azure or BurstGPT CSV, gzipped or not." group:"Workload"`
 	Format      workload.Format  `placeholder:"NAME" help:"Format of the trace, if its content must not tell: mooncake, qwen, azure, burstgpt, aibrix." group:"Workload"`
-	PromptScale float64          `default:"1" placeholder:"X" help:"Multiply the trace's prompt lengths." group:"Workload"`
-	OutputScale float64          `default:"1" placeholder:"X" help:"Multiply the trace's answer lengths." group:"Workload"`
-	Prompt      workload.Lengths `default:"512" placeholder:"TOKENS" help:"Without a trace: lengths of prompts, as 512, 100-2000, lognormal:120:0.8 (median, sigma) or lognormal:120:0.8:2048." group:"Workload"`
-	Output      workload.Lengths `default:"128" placeholder:"TOKENS" help:"Without a trace: lengths of answers, in the same form." group:"Workload"`
+	PromptScale float64          `default:"1" placeholder:"X" help:"Multiply the trace's prompt lengths. Default ${default}." group:"Workload"`
+	OutputScale float64          `default:"1" placeholder:"X" help:"Multiply the trace's answer lengths. Default ${default}." group:"Workload"`
+	Prompt      workload.Lengths `default:"512" placeholder:"TOKENS" help:"Without a trace: lengths of prompts, as 512, 100-2000, lognormal:120:0.8 (median, sigma) or lognormal:120:0.8:2048. Default ${default}." group:"Workload"`
+	Output      workload.Lengths `default:"128" placeholder:"TOKENS" help:"Without a trace: lengths of answers, in the same form. Default ${default}." group:"Workload"`
 	Prefix      int              `placeholder:"TOKENS" help:"Without a trace: tokens before each prompt that its group shares." group:"Workload"`
-	Groups      int              `default:"1" placeholder:"N" help:"Without a trace: number of different prefixes." group:"Workload"`
-	Users       int              `default:"1" placeholder:"N" help:"Without a trace: users, each a session, per prefix." group:"Workload"`
+	Groups      int              `default:"1" placeholder:"N" help:"Without a trace: number of different prefixes. Default ${default}." group:"Workload"`
+	Users       int              `default:"1" placeholder:"N" help:"Without a trace: users, each a session, per prefix. Default ${default}." group:"Workload"`
 	Requests    int              `short:"n" placeholder:"N" help:"Send N requests; more than a trace has: play it again, with other prompts. Default: the trace once, else 1000 or what --duration allows." group:"Workload"`
 	Duration    time.Duration    `short:"d" placeholder:"TIME" help:"Send for so long, then wait for the answers under way." group:"Workload"`
 	Rate        float64          `short:"r" placeholder:"N" help:"Open loop: N requests per second in place of the trace's times." group:"Workload"`
-	Arrivals    workload.Process `default:"poisson" enum:"poisson,uniform" help:"Open loop with --rate: poisson or uniform." group:"Workload"`
-	Speedup     float64          `default:"1" placeholder:"X" help:"Open loop: divide the trace's times by X." group:"Workload"`
-	Seed        uint64           `default:"1" placeholder:"N" help:"Seed of whatever is drawn." group:"Workload"`
+	Arrivals    workload.Process `default:"poisson" enum:"poisson,uniform" help:"Open loop with --rate: ${enum}." group:"Workload"`
+	Speedup     float64          `default:"1" placeholder:"X" help:"Open loop: divide the trace's times by X. Default ${default}." group:"Workload"`
+	Seed        uint64           `default:"1" placeholder:"N" help:"Seed of whatever is drawn. Default ${default}." group:"Workload"`
 }
 
 const (

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,32 +22,36 @@ type Kind string
 
 // The kinds of failure.
 const (
-	KindDNS            Kind = "dns"               // the host's name has no address
-	KindDial           Kind = "dial"              // no connection
-	KindTLS            Kind = "tls"               // no secure connection
-	KindTimeoutDial    Kind = "timeout_dial"      // the time was over before there was a connection
-	KindTimeoutHead    Kind = "timeout_head"      // … before the answer's head
-	KindTimeoutContent Kind = "timeout_content"   // … between the head and the first content
-	KindTimeoutAnswer  Kind = "timeout_answer"    // … between the first content and the end
-	KindReset          Kind = "reset"             // the connection ended before the answer's head
-	KindCut            Kind = "cut"               // the connection ended inside the answer
-	KindProtocol       Kind = "protocol"          // what came is no HTTP
-	KindStatus         Kind = "status"            // a status other than 200; Failure has it
-	KindHTML           Kind = "html"              // status 200 with a page
-	KindNotJSON        Kind = "not_json"          // an unstreamed answer that is no JSON object
-	KindNotStream      Kind = "not_a_stream"      // a document where a stream was asked for
-	KindBadEvent       Kind = "bad_event"         // an event that is neither JSON nor [DONE]
-	KindErrorEvent     Kind = "error_event"       // an error inside a stream, or in a document with status 200
-	KindEmpty          Kind = "empty"             // ended properly without any content
-	KindNoDone         Kind = "no_done"           // a stream that ended properly without [DONE]
-	KindNoFinish       Kind = "no_finish_reason"  // ended without a finish_reason
-	KindWrongLength    Kind = "wrong_length"      // other than the number of tokens asked for
-	KindOther          Kind = "other"             // none of the above
-	maxMessageBytes         = 300                 // of a Failure
-	maxErrorBodyBytes       = 64 << 10            // that are read of an answer that is not 200
-	maxDocumentBytes        = 64 << 20            // of an unstreamed answer
-	contentTypeHTML         = "text/html"         // of pages
-	contentTypeStream       = "text/event-stream" // of streams
+	KindDNS            Kind = "dns"              // the host's name has no address
+	KindDial           Kind = "dial"             // no connection
+	KindTLS            Kind = "tls"              // no secure connection
+	KindTimeoutDial    Kind = "timeout_dial"     // the time was over before there was a connection
+	KindTimeoutHead    Kind = "timeout_head"     // … before the answer's head
+	KindTimeoutContent Kind = "timeout_content"  // … between the head and the first content
+	KindTimeoutAnswer  Kind = "timeout_answer"   // … between the first content and the end
+	KindReset          Kind = "reset"            // the connection ended before the answer's head
+	KindCut            Kind = "cut"              // the connection ended inside the answer
+	KindProtocol       Kind = "protocol"         // what came is no HTTP
+	KindStatus         Kind = "status"           // a status other than 200; Failure has it
+	KindHTML           Kind = "html"             // status 200 with a page
+	KindNotJSON        Kind = "not_json"         // an unstreamed answer that is no JSON object
+	KindNotStream      Kind = "not_a_stream"     // a document where a stream was asked for
+	KindBadEvent       Kind = "bad_event"        // an event that is neither JSON nor [DONE]
+	KindErrorEvent     Kind = "error_event"      // an error inside a stream, or in a document with status 200
+	KindEmpty          Kind = "empty"            // ended properly without any content
+	KindNoDone         Kind = "no_done"          // a stream that ended properly without [DONE]
+	KindNoFinish       Kind = "no_finish_reason" // ended without a finish_reason
+	KindWrongLength    Kind = "wrong_length"     // other than the number of tokens asked for
+	KindOther          Kind = "other"            // none of the above
+)
+
+const (
+	maxMessageBytes   = 300      // of a Failure
+	maxErrorBodyBytes = 64 << 10 // that are read of an answer that is not 200
+	maxDocumentBytes  = 64 << 20 // of an unstreamed answer
+
+	contentTypeHTML   = "text/html"
+	contentTypeStream = "text/event-stream"
 )
 
 // Failure is the error of a request that did not end as it should.
@@ -94,8 +99,11 @@ func (p *progressed) now() phase    { return phase(p.v.Load()) }
 
 // failure names an error of the transport that ended a request in a phase.
 func failure(err error, at phase) *Failure {
-	f := &Failure{Kind: kindOf(err, at), Message: cut(err.Error()), Err: err}
-	return f
+	message := err.Error()
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		message = outer.Err.Error() // the method and URL are always the same
+	}
+	return &Failure{Kind: kindOf(err, at), Message: cut(message), Err: err}
 }
 
 func kindOf(err error, at phase) Kind {

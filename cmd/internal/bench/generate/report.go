@@ -144,11 +144,12 @@ type ErrorCount struct {
 
 // Progress is a look at a run under way.
 type Progress struct {
-	Planned  int64
+	Planned  int64 // 0: as many as there is time for
 	Sent     int64
 	InFlight int64
 	Failed   int64
 	Elapsed  time.Duration
+	Share    float64 // of the run that is done, 0 to 1
 }
 
 // latency returns h's figures, nil for none.

@@ -117,22 +117,32 @@ func (g *Generator) Run(ctx context.Context) (*Report, error) {
 	}
 	rep.Interrupted = ctx.Err() != nil
 	r.rec.fill(rep, time.Now())
-	if !open && g.cfg.Duration > 0 { // what there was no time for was not planned
+	if g.byTime() { // what there was no time for was not planned
 		rep.Requests.Planned -= rep.Requests.Unsent
 		rep.Requests.Unsent = 0
+		rep.Workload.Requests = int(rep.Requests.Planned)
 	}
 	return rep, nil
 }
+
+// byTime is whether a closed loop sends as many requests as there is time for.
+func (g *Generator) byTime() bool { return g.cfg.Concurrency > 0 && g.cfg.Duration > 0 }
 
 // Progress is where the run stands; all but Planned is 0 before it sends. It
 // may be called at any time, concurrently.
 func (g *Generator) Progress() Progress {
 	p := Progress{}
+	planned := int64(len(g.trace.Requests))
 	if s := g.state.Load(); s != nil {
 		p = s.rec.progress()
 		p.Elapsed = time.Since(s.start)
+		p.Share = float64(p.Sent-p.InFlight) / float64(planned)
 	}
-	p.Planned = int64(len(g.trace.Requests))
+	if g.byTime() {
+		p.Share = min(max(p.Share, float64(p.Elapsed)/float64(g.cfg.Duration)), 1)
+	} else {
+		p.Planned = planned
+	}
 	return p
 }
 

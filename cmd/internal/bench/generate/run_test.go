@@ -169,7 +169,7 @@ func TestDuration(t *testing.T) {
 		t.Errorf("open loop: %+v", r.Requests)
 	}
 	r = run(t, engine(t, nil), trace(100_000, 0, 2), func(c *generate.Config) { c.Duration, c.Concurrency = 30*time.Millisecond, 2 })
-	if r.Requests.Complete == 0 || r.Requests.Complete != r.Requests.Planned || r.Requests.Planned == 100_000 {
+	if r.Requests.Complete == 0 || r.Requests.Complete != r.Requests.Planned || r.Requests.Planned == 100_000 || int64(r.Workload.Requests) != r.Requests.Planned {
 		t.Errorf("closed loop: %+v in %v s", r.Requests, r.DurationS)
 	}
 }
