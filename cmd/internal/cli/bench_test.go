@@ -100,7 +100,7 @@ func TestBenchTruncatedTrace(t *testing.T) {
 // An interrupted run prints what it measured.
 func TestBenchInterrupted(t *testing.T) {
 	arrived := make(chan string, 16)
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var buf bytes.Buffer
 		_, _ = buf.ReadFrom(r.Body) // only then does the server notice that the client left
 		arrived <- r.Header.Get("Authorization")

@@ -33,9 +33,9 @@ func showProgress(w io.Writer, state func() generate.Progress) (hide func()) {
 				if err != nil || width <= 0 { // some terminals do not say
 					width = 80
 				}
-				fmt.Fprintf(file, "\r%s\x1b[K", benchLine(state(), width-1))
+				_, _ = fmt.Fprintf(file, "\r%s\x1b[K", benchLine(state(), width-1))
 			case <-done:
-				fmt.Fprint(file, "\r\x1b[K")
+				_, _ = fmt.Fprint(file, "\r\x1b[K")
 				return
 			}
 		}

@@ -19,5 +19,5 @@
 // Status 200; of a stream: events that are JSON, content, a finish_reason,
 // [DONE] and the end of the HTTP body; as many tokens as were asked for, where
 // the target says how many it made and [Config.ExactLength] is set. Anything
-// else is a [Failure] with a [Kind]. No request is tried again.
+// else is a [RequestError] with a [Kind]. No request is tried again.
 package generate

@@ -29,8 +29,8 @@ type sample struct {
 	finish    bool            // a finish_reason was seen
 	done      bool            // [DONE] was seen
 	usage     openai.Usage
-	cancelled bool     // left on purpose
-	failure   *Failure // nil: complete
+	cancelled bool          // left on purpose
+	failure   *RequestError // nil: complete
 }
 
 // errLeft ends a stream that is left on purpose.
@@ -71,7 +71,7 @@ func (x *exchange) do(ctx context.Context, i, leaveAfter int) *sample {
 	return &x.s
 }
 
-func (x *exchange) exchange(ctx context.Context, body []byte, leaveAfter int) *Failure {
+func (x *exchange) exchange(ctx context.Context, body []byte, leaveAfter int) *RequestError {
 	// Callbacks of the transport may outlive the request, so this is its own.
 	at := new(progressed)
 	req, err := http.NewRequestWithContext(traced(ctx, at), http.MethodPost, x.g.base+x.g.cfg.API.path(), bytes.NewReader(body))
@@ -103,32 +103,32 @@ func (x *exchange) exchange(ctx context.Context, body []byte, leaveAfter int) *F
 }
 
 // notStream says what came instead of a stream.
-func notStream(body io.Reader, contentType string) *Failure {
+func notStream(body io.Reader, contentType string) *RequestError {
 	start, _ := io.ReadAll(io.LimitReader(body, maxErrorBodyBytes)) // as far as it goes
 	if isHTML(contentType, start) {
-		return &Failure{Kind: KindHTML, Message: excerpt(start)}
+		return &RequestError{Kind: KindHTML, Message: excerpt(start)}
 	}
 	if code, message := apiError(start); code != "" || message != "" {
-		return &Failure{Kind: KindErrorEvent, Code: code, Message: message}
+		return &RequestError{Kind: KindErrorEvent, Code: code, Message: message}
 	}
-	return &Failure{Kind: KindNotStream, Message: fmt.Sprintf("content type %q: %s", oneLine(contentType, 64), excerpt(start))}
+	return &RequestError{Kind: KindNotStream, Message: fmt.Sprintf("content type %q: %s", oneLine(contentType, 64), excerpt(start))}
 }
 
 // stream reads server-sent events to their end.
-func (x *exchange) stream(body io.Reader, leaveAfter int) *Failure {
+func (x *exchange) stream(body io.Reader, leaveAfter int) *RequestError {
 	for {
 		n, err := body.Read(x.buf)
 		now := time.Now()
 		if n > 0 {
 			bad := x.events.feed(x.buf[:n], func(f facts) error { return x.event(f, now, leaveAfter) })
-			switch f, isFailure := errors.AsType[*Failure](bad); {
+			switch f, isFailure := errors.AsType[*RequestError](bad); {
 			case errors.Is(bad, errLeft):
 				x.s.cancelled = true
 				return nil
 			case isFailure:
 				return f
 			case bad != nil:
-				return &Failure{Kind: KindBadEvent, Message: bad.Error(), Err: bad}
+				return &RequestError{Kind: KindBadEvent, Message: bad.Error(), Err: bad}
 			}
 		}
 		switch {
@@ -153,7 +153,7 @@ func (x *exchange) event(f facts, now time.Time, leaveAfter int) error {
 		if message == "" {
 			message = excerpt(f.data)
 		}
-		return &Failure{Kind: KindErrorEvent, Code: code, Message: message}
+		return &RequestError{Kind: KindErrorEvent, Code: code, Message: message}
 	}
 	if f.content {
 		if s.first.IsZero() {
@@ -178,17 +178,17 @@ func (x *exchange) event(f facts, now time.Time, leaveAfter int) error {
 }
 
 // document reads an unstreamed answer.
-func (x *exchange) document(body io.Reader, contentType string) *Failure {
+func (x *exchange) document(body io.Reader, contentType string) *RequestError {
 	doc, err := io.ReadAll(io.LimitReader(body, maxDocumentBytes))
 	x.s.end = time.Now()
 	if err != nil {
 		return failure(err, phaseAnswer)
 	}
 	if isHTML(contentType, doc) {
-		return &Failure{Kind: KindHTML, Message: excerpt(doc)}
+		return &RequestError{Kind: KindHTML, Message: excerpt(doc)}
 	}
 	if !json.Valid(doc) || bytes.TrimSpace(doc)[0] != '{' {
-		return &Failure{Kind: KindNotJSON, Message: excerpt(doc)}
+		return &RequestError{Kind: KindNotJSON, Message: excerpt(doc)}
 	}
 	var answer openai.Body
 	answer.Feed(doc)
@@ -202,11 +202,11 @@ func (x *exchange) document(body io.Reader, contentType string) *Failure {
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal(doc, &top); err != nil {
-		return &Failure{Kind: KindNotJSON, Message: err.Error(), Err: err}
+		return &RequestError{Kind: KindNotJSON, Message: err.Error(), Err: err}
 	}
 	if len(top.Error) > 0 && string(top.Error) != "null" {
 		code, message := apiError(doc)
-		return &Failure{Kind: KindErrorEvent, Code: code, Message: message}
+		return &RequestError{Kind: KindErrorEvent, Code: code, Message: message}
 	}
 	for _, c := range top.Choices {
 		x.s.finish = x.s.finish || c.FinishReason != ""
@@ -237,22 +237,22 @@ func messageSaysSomething(message json.RawMessage) bool {
 }
 
 // verdict says what is missing in an answer that ended properly.
-func (x *exchange) verdict() *Failure {
+func (x *exchange) verdict() *RequestError {
 	s := &x.s
 	completion, known := s.usage.CompletionTokens.Get()
 	switch {
 	case s.streamed && x.events.unfinished():
-		return &Failure{Kind: KindBadEvent, Message: "the stream ends inside an event: " + excerpt(x.events.pending)}
+		return &RequestError{Kind: KindBadEvent, Message: "the stream ends inside an event: " + excerpt(x.events.pending)}
 	case s.contents == 0:
-		return &Failure{Kind: KindEmpty, Message: "the answer has no content"}
+		return &RequestError{Kind: KindEmpty, Message: "the answer has no content"}
 	case s.streamed && !s.done:
-		return &Failure{Kind: KindNoDone, Message: fmt.Sprintf("the stream ended after %d contents without [DONE]", s.contents)}
+		return &RequestError{Kind: KindNoDone, Message: fmt.Sprintf("the stream ended after %d contents without [DONE]", s.contents)}
 	case !s.finish:
-		return &Failure{Kind: KindNoFinish, Message: "no finish_reason came"}
+		return &RequestError{Kind: KindNoFinish, Message: "no finish_reason came"}
 	case known && x.g.cfg.ExactLength && completion != int64(s.asked):
-		return &Failure{Kind: KindWrongLength, Message: fmt.Sprintf("%d tokens, %d asked for with ignore_eos", completion, s.asked)}
+		return &RequestError{Kind: KindWrongLength, Message: fmt.Sprintf("%d tokens, %d asked for with ignore_eos", completion, s.asked)}
 	case known && completion > int64(s.asked):
-		return &Failure{Kind: KindWrongLength, Message: fmt.Sprintf("%d tokens, at most %d asked for", completion, s.asked)}
+		return &RequestError{Kind: KindWrongLength, Message: fmt.Sprintf("%d tokens, at most %d asked for", completion, s.asked)}
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ const (
 	KindReset          Kind = "reset"            // the connection ended before the answer's head
 	KindCut            Kind = "cut"              // the connection ended inside the answer
 	KindProtocol       Kind = "protocol"         // what came is no HTTP
-	KindStatus         Kind = "status"           // a status other than 200; Failure has it
+	KindStatus         Kind = "status"           // a status other than 200; RequestError has it
 	KindHTML           Kind = "html"             // status 200 with a page
 	KindNotJSON        Kind = "not_json"         // an unstreamed answer that is no JSON object
 	KindNotStream      Kind = "not_a_stream"     // a document where a stream was asked for
@@ -46,7 +46,7 @@ const (
 )
 
 const (
-	maxMessageBytes   = 300      // of a Failure
+	maxMessageBytes   = 300      // of a RequestError
 	maxErrorBodyBytes = 64 << 10 // that are read of an answer that is not 200
 	maxDocumentBytes  = 64 << 20 // of an unstreamed answer
 
@@ -54,8 +54,8 @@ const (
 	contentTypeStream = "text/event-stream"
 )
 
-// Failure is the error of a request that did not end as it should.
-type Failure struct {
+// RequestError is the error of a request that did not end as it should.
+type RequestError struct {
 	Kind    Kind
 	Status  int    // of HTTP, with KindStatus
 	Code    string // the code, else the type, that the answer's error names; "" if none
@@ -64,7 +64,7 @@ type Failure struct {
 }
 
 // Error says what failed.
-func (f *Failure) Error() string {
+func (f *RequestError) Error() string {
 	s := string(f.Kind)
 	if f.Status != 0 {
 		s += " " + strconv.Itoa(f.Status)
@@ -79,7 +79,7 @@ func (f *Failure) Error() string {
 }
 
 // Unwrap returns the cause.
-func (f *Failure) Unwrap() error { return f.Err }
+func (f *RequestError) Unwrap() error { return f.Err }
 
 // phase is how far a request came.
 type phase int32
@@ -98,12 +98,12 @@ func (p *progressed) to(next phase) { p.v.Store(int32(next)) }
 func (p *progressed) now() phase    { return phase(p.v.Load()) }
 
 // failure names an error of the transport that ended a request in a phase.
-func failure(err error, at phase) *Failure {
+func failure(err error, at phase) *RequestError {
 	message := err.Error()
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		message = outer.Err.Error() // the method and URL are always the same
 	}
-	return &Failure{Kind: kindOf(err, at), Message: cut(message), Err: err}
+	return &RequestError{Kind: kindOf(err, at), Message: cut(message), Err: err}
 }
 
 func kindOf(err error, at phase) Kind {
@@ -158,8 +158,8 @@ func is[T error](err error) bool {
 }
 
 // refused is the failure of an answer whose status is not 200.
-func refused(status int, contentType string, body []byte) *Failure {
-	f := &Failure{Kind: KindStatus, Status: status}
+func refused(status int, contentType string, body []byte) *RequestError {
+	f := &RequestError{Kind: KindStatus, Status: status}
 	f.Code, f.Message = apiError(body)
 	if f.Code == "" && isHTML(contentType, body) {
 		f.Code = "html"

@@ -63,9 +63,9 @@ func TestFailureSaysAll(t *testing.T) {
 }
 
 func TestErrorRowsAreBounded(t *testing.T) {
-	r := newRecorder(false, SLO{}, r0)
+	r := newRecorder(false, SLO{}, at(0))
 	for i := range 10 * maxErrorRows {
-		r.fail(&Failure{Kind: KindStatus, Status: 400, Code: fmt.Sprint(i), Message: "x"})
+		r.fail(&RequestError{Kind: KindStatus, Status: 400, Code: fmt.Sprint(i), Message: "x"})
 	}
 	rows := r.errorRows()
 	if len(rows) != maxErrorRows+1 || rows[0].Kind != KindOther || rows[0].Count != 9*maxErrorRows {

@@ -2,6 +2,7 @@ package generate_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -42,6 +43,7 @@ func typed(status int, contentType, body string) http.HandlerFunc {
 // raw takes over the connection, writes these bytes and closes it, by a reset
 // if linger is 0.
 func raw(t *testing.T, body string, linger int) http.HandlerFunc {
+	t.Helper()
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -200,5 +202,43 @@ func TestTransport(t *testing.T) {
 	r, err := g.Run(t.Context())
 	if err != nil || r.Requests.Complete != 1 {
 		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+// A target that cannot say which model it has is told by kind, too.
+func TestDiscoveryOfNonsense(t *testing.T) {
+	tests := []struct {
+		name  string
+		serve http.HandlerFunc
+		kind  generate.Kind // "" for ErrModel
+		want  string
+	}{
+		{"a page", typed(200, "text/html", "<html>hello</html>"), generate.KindHTML, "hello"},
+		{"words", typed(200, "text/plain", "hello"), generate.KindNotJSON, "hello"},
+		{"an error", typed(500, "application/json", `{"error":{"message":"out of order","type":"server_error"}}`), generate.KindStatus, "status 500 server_error: out of order"},
+		{"a reset", raw(t, "", 0), generate.KindReset, "reset"},
+		{"cut", raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", 1), generate.KindCut, "cut: unexpected EOF"},
+		{"none", typed(200, "application/json", `{"data":[{"id":""}]}`), "", "lists none"},
+		{"many", typed(200, "application/json", `{"data":[{"id":"m"}`+strings.Repeat(`,{"id":"n"}`, 24)+`]}`), "", "m, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n and 5 more"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(tt.serve)
+			defer server.Close()
+			cfg := generate.DefaultConfig()
+			cfg.URL = server.URL
+			g, err := generate.New(cfg, generate.Deps{Trace: trace(1, 0, 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = g.Run(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error %v, want %q", err, tt.want)
+			}
+			f, ok := errors.AsType[*generate.RequestError](err)
+			if ok && f.Kind != tt.kind || !ok && (tt.kind != "" || !errors.Is(err, generate.ErrModel)) {
+				t.Errorf("error %v is of the wrong kind", err)
+			}
+		})
 	}
 }

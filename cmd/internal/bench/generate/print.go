@@ -54,26 +54,26 @@ func (r *Report) writeCounts(b *strings.Builder) {
 		fmt.Fprintf(b, "%-15s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	q := r.Requests
-	counts := fmt.Sprintf("%d complete, %d failed", q.Complete, q.Failed)
+	counts := []string{fmt.Sprintf("%d complete, %d failed", q.Complete, q.Failed)}
 	for _, c := range []struct {
 		n    int64
 		what string
 	}{{q.Cancelled, "left on purpose"}, {q.Unfinished, "unfinished"}, {q.Unsent, "unsent"}} {
 		if c.n > 0 {
-			counts += fmt.Sprintf(", %d %s", c.n, c.what)
+			counts = append(counts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
 	if q.WarmUp > 0 {
-		counts += fmt.Sprintf(", %d in the warm-up (%d failed)", q.WarmUp, q.WarmUpBad)
+		counts = append(counts, fmt.Sprintf("%d in the warm-up (%d failed)", q.WarmUp, q.WarmUpBad))
 	}
-	line("requests", "%s; %d planned", counts, q.Planned)
+	line("requests", "%s; %d planned", strings.Join(counts, ", "), q.Planned)
 	line("measured", "%.1f s: %.2f requests/s", r.DurationS, r.RequestsPerS)
 	if g := r.Goodput; g != nil {
-		text := fmt.Sprintf("%.2f requests/s met %s (%s)", g.RequestsPerS, g.SLO, percent(g.Share))
+		met := []string{fmt.Sprintf("%.2f requests/s met %s (%s)", g.RequestsPerS, g.SLO, percent(g.Share))}
 		for _, name := range slices.Sorted(maps.Keys(g.Missed)) {
-			text += fmt.Sprintf("; %d missed %s", g.Missed[name], name)
+			met = append(met, fmt.Sprintf("%d missed %s", g.Missed[name], name))
 		}
-		line("goodput", "%s", text)
+		line("goodput", "%s", strings.Join(met, "; "))
 	}
 	t := r.Tokens
 	line("prompt tokens", "%s of %d planned, %s/s", reported(t.Prompt), t.PromptPlanned, rate(r.PromptTokensPerS))

@@ -190,7 +190,7 @@ func (s *sample) tpot() (time.Duration, bool) {
 }
 
 // fail counts a failure by kind; the caller holds mu.
-func (r *recorder) fail(f *Failure) {
+func (r *recorder) fail(f *RequestError) {
 	key := errorKey{f.Kind, f.Status, f.Code}
 	row := r.errors[key]
 	if row == nil {

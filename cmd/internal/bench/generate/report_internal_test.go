@@ -14,12 +14,12 @@ import (
 	"github.com/llmgw/llmgw/router/openai"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a flag of the test binary
 
-// r0 is when the tests' measurement begins.
-var r0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-func at(ms int) time.Time { return r0.Add(time.Duration(ms) * time.Millisecond) }
+// at is a time of the tests, whose measurement begins at 0.
+func at(ms int) time.Time {
+	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(ms) * time.Millisecond)
+}
 
 // streamed is a complete stream of contents at these milliseconds.
 func streamed(sent, end int, contents ...int) *sample {
@@ -39,7 +39,7 @@ func streamed(sent, end int, contents ...int) *sample {
 // filled is a report of a few requests of an open loop.
 func filled(t *testing.T) *Report {
 	t.Helper()
-	r := newRecorder(true, SLO{TTFT: 30 * time.Millisecond, ITL: 15 * time.Millisecond}, r0)
+	r := newRecorder(true, SLO{TTFT: 30 * time.Millisecond, ITL: 15 * time.Millisecond}, at(0))
 	add := func(s *sample, due int, interrupted bool) {
 		r.begin()
 		r.add(s, at(due), 8, interrupted)
@@ -50,19 +50,19 @@ func filled(t *testing.T) *Report {
 	add(streamed(110, 200, 120, 140, 150), 100, false) // sent in time for TTFT, but one gap is too long
 	add(streamed(500, 530, 510), 300, false)           // due long before, one token
 	bad := streamed(400, 420, 410)
-	bad.done, bad.failure = false, &Failure{Kind: KindNoDone, Message: "no end"}
+	bad.done, bad.failure = false, &RequestError{Kind: KindNoDone, Message: "no end"}
 	add(bad, 400, false)
-	add(&sample{sent: at(450), end: at(451), failure: &Failure{Kind: KindStatus, Status: 429, Code: "slow_down", Message: "later"}}, 450, false)
+	add(&sample{sent: at(450), end: at(451), failure: &RequestError{Kind: KindStatus, Status: 429, Code: "slow_down", Message: "later"}}, 450, false)
 	left := streamed(460, 470, 465)
 	left.cancelled = true
 	add(left, 460, false)
-	add(&sample{sent: at(-10), end: at(5), failure: &Failure{Kind: KindDial, Message: "refused"}}, -10, false)
+	add(&sample{sent: at(-10), end: at(5), failure: &RequestError{Kind: KindDial, Message: "refused"}}, -10, false)
 	add(streamed(-20, 6, 1), -20, false)
-	add(&sample{sent: at(470), end: at(480), failure: &Failure{Kind: KindOther, Message: "canceled"}}, 470, true)
+	add(&sample{sent: at(470), end: at(480), failure: &RequestError{Kind: KindOther, Message: "canceled"}}, 470, true)
 	trace := &workload.Trace{Name: "a.jsonl", Format: workload.Mooncake, Requests: make([]workload.Request, 10)}
 	rep := &Report{
 		Target: "http://a/v1", API: Chat, Model: "m", Stream: true, Workload: newWorkload(trace, true), Loop: "open",
-		StartedAt: r0, WarmupS: .02, Requests: Requests{Planned: 10},
+		StartedAt: at(0), WarmupS: .02, Requests: Requests{Planned: 10},
 	}
 	r.fill(rep, at(9999))
 	return rep
@@ -121,13 +121,13 @@ func TestReportIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := &Report{Target: "http://a/v1", API: Chat, Model: "m", Loop: "closed", Concurrency: new(2)}
-	newRecorder(false, SLO{}, r0).fill(empty, r0)
+	newRecorder(false, SLO{}, at(0)).fill(empty, at(0))
 	none, err := json.MarshalIndent(empty, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for file, got := range map[string]string{"testdata/report.txt": text.String(), "testdata/report.json": string(doc) + "\n", "testdata/empty.json": string(none) + "\n"} {
-		if *rewrite {
+		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestReportIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-rewrite updates it):\n%s", file, diff)
+			t.Errorf("%s (-update writes it):\n%s", file, diff)
 		}
 	}
 }

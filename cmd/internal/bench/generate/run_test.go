@@ -243,7 +243,7 @@ func TestModelDiscovery(t *testing.T) {
 		change func(*sim.Config)
 		url    string // "" for the engine's
 		want   string
-		target error // nil: a *Failure
+		target error // nil: a *RequestError
 	}{
 		{"several", func(c *sim.Config) { c.Aliases = []string{"other"} }, "", "lists several, name one of them: sim-8b, other", generate.ErrModel},
 		{"no key", func(c *sim.Config) { c.APIKey = "k" }, "", "status 401", nil},
@@ -263,7 +263,7 @@ func TestModelDiscovery(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("error %v, want %q", err, tt.want)
 			}
-			_, isFailure := errors.AsType[*generate.Failure](err)
+			_, isFailure := errors.AsType[*generate.RequestError](err)
 			if tt.target != nil && !errors.Is(err, tt.target) || tt.target == nil && !isFailure {
 				t.Errorf("error %v is of the wrong class", err)
 			}

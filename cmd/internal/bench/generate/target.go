@@ -41,7 +41,7 @@ func newClient(rt http.RoundTripper) *http.Client {
 }
 
 // discover asks the target for its models and returns the only one. Errors wrap
-// [ErrModel] or a *[Failure].
+// [ErrModel] or a *[RequestError].
 func (g *Generator) discover(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(g.cfg.Timeout, 30*time.Second))
 	defer cancel()
@@ -90,10 +90,10 @@ func (g *Generator) models(ctx context.Context) ([]string, error) {
 	case resp.StatusCode != http.StatusOK:
 		return nil, refused(resp.StatusCode, contentType, body)
 	case isHTML(contentType, body):
-		return nil, &Failure{Kind: KindHTML, Message: excerpt(body)}
+		return nil, &RequestError{Kind: KindHTML, Message: excerpt(body)}
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, &Failure{Kind: KindNotJSON, Message: excerpt(body), Err: err}
+		return nil, &RequestError{Kind: KindNotJSON, Message: excerpt(body), Err: err}
 	}
 	var names []string
 	for _, m := range list.Data {

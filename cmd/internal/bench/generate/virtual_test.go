@@ -102,6 +102,7 @@ func TestTimesAreExact(t *testing.T) {
 	virtually(t, paced(300*time.Millisecond, 40*time.Millisecond), trace(10, time.Second, 2), func(c *generate.Config) {
 		c.SLO = generate.SLO{TTFT: 300 * time.Millisecond, ITL: 39 * time.Millisecond}
 	}, func(t *testing.T, r *generate.Report) {
+		t.Helper()
 		if r.Requests.Complete != 10 || r.DurationS != 9.34 {
 			t.Fatalf("%+v in %v s, %+v", r.Requests, r.DurationS, r.Errors)
 		}
@@ -121,6 +122,7 @@ func TestTimesFromDue(t *testing.T) {
 	virtually(t, paced(900*time.Millisecond, 100*time.Millisecond), trace(4, 0, 2), func(c *generate.Config) {
 		c.MaxOutstanding = 1
 	}, func(t *testing.T, r *generate.Report) {
+		t.Helper()
 		expect(t, "E2E", r.E2E.MaxMS, 1000)
 		expect(t, "TTFT", r.TTFT.MaxMS, 900)
 		expect(t, "lag", r.Lag.MaxMS, 3000)
@@ -155,6 +157,7 @@ func TestTimeoutsByPhase(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			virtually(t, tt.serve, trace(2, 0, 2), func(c *generate.Config) { c.Timeout = time.Minute }, func(t *testing.T, r *generate.Report) {
+				t.Helper()
 				if r.Requests.Failed != 2 || len(r.Errors) != 1 || r.Errors[0].Kind != tt.want || r.DurationS != 60 {
 					t.Errorf("%+v in %v s, errors %+v; want %s", r.Requests, r.DurationS, r.Errors, tt.want)
 				}
@@ -167,6 +170,7 @@ func TestTimeoutsByPhase(t *testing.T) {
 func TestClosedLoopPauses(t *testing.T) {
 	refuse := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	virtually(t, refuse, trace(1000, 0, 2), func(c *generate.Config) { c.Concurrency, c.Duration = 2, time.Second }, func(t *testing.T, r *generate.Report) {
+		t.Helper()
 		if r.Requests.Failed != 200 {
 			t.Errorf("%d requests in a second, want 200", r.Requests.Failed)
 		}
