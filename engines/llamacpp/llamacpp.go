@@ -1,10 +1,16 @@
 // Package llamacpp holds the facts about llama.cpp's llama-server that a
 // router needs: how its load is read and what it can do.
 //
-// Source: ggml-org/llama.cpp at 3f545beccee6 (2026-08-22).
+// Source: ggml-org/llama.cpp at 3f545beccee6 (2026-08-22); what is marked
+// "seen" was measured on the build in the wheel xllamacpp 2026.10.11549, against
+// which .ci/engine/run holds this package and the router.
 package llamacpp
 
-import "github.com/llmgw/llmgw/engines"
+import (
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+)
 
 // Metrics returns llama-server's metric contract; the page exists only with
 // --metrics and is served only to callers with the API key. Its series carry
@@ -42,11 +48,14 @@ func Metrics() engines.MetricContract {
 }
 
 // Capabilities returns what llama-server does in single-model mode, where the
-// model name of a request is ignored.
+// model name of a request is ignored. A stream whose client leaves ends within
+// some 10 ms, but an answer that is not streamed is written to its end (seen),
+// so leaving cannot be relied on to free a slot. A connection is closed 5 s
+// after its last answer, and with its hundredth (seen).
 func Capabilities() engines.Capabilities {
 	return engines.Capabilities{
-		StreamUsage:        true,
-		AbortsOnDisconnect: true,
-		TokenizePath:       "/tokenize",
+		StreamUsage:  true,
+		TokenizePath: "/tokenize",
+		KeepAlive:    5 * time.Second,
 	}
 }
