@@ -23,6 +23,8 @@ type Decision struct {
 	Profile string
 	Model   string
 	Session bool
+	// Pin is the only endpoint that was allowed, by ID; empty: any.
+	Pin string
 	// At is the decision's time.
 	At time.Time
 	// Candidates are the endpoints that the filters kept, in the pool's order,
@@ -70,7 +72,7 @@ func (d *Decision) votesOf(scorer int) []float64 {
 
 // reset makes the record ready for a decision.
 func (d *Decision) reset(p *compiled, req *Request, draw uint64) {
-	d.Profile, d.Model, d.Session, d.At = p.Name, req.Model, req.Session != "", req.Now
+	d.Profile, d.Model, d.Session, d.Pin, d.At = p.Name, req.Model, req.Session != "", req.Pin, req.Now
 	d.Candidates, d.Dropped, d.Scores, d.votes = d.Candidates[:0], d.Dropped[:0], d.Scores[:0], d.votes[:0]
 	d.Picked, d.Draw, d.Attempts = -1, draw, 0
 	d.drops, d.refused = slices.Grow(d.drops[:0], len(p.blames))[:len(p.blames)], d.refused[:0]

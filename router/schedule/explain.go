@@ -12,6 +12,7 @@ type Explanation struct {
 	Profile    string                 `json:"profile"`
 	Model      string                 `json:"model"`
 	Session    bool                   `json:"session"`
+	Pin        string                 `json:"pin,omitempty"`
 	At         time.Time              `json:"at"`
 	Picker     string                 `json:"picker"`
 	Draw       uint64                 `json:"draw"`
@@ -82,6 +83,7 @@ func (d *Decision) Explain() *Explanation {
 		Profile:    d.Profile,
 		Model:      d.Model,
 		Session:    d.Session,
+		Pin:        d.Pin,
 		At:         d.At,
 		Draw:       d.Draw,
 		Attempts:   d.Attempts,

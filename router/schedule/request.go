@@ -13,6 +13,9 @@ type Request struct {
 	Model string
 	// Session is the affinity key, empty for none.
 	Session string
+	// Pin is the ID of the only endpoint that the request may go to, as when it
+	// refers to what that one has stored; empty for none.
+	Pin string
 	// PromptBytes is the size of the prompt in the body.
 	PromptBytes int
 	// MaxTokens is the answer's limit in tokens, 0 if the request has none.

@@ -127,6 +127,9 @@ func (s *Scheduler) Decide(profile string, req *Request, pool []*endpoint.Endpoi
 		draw = rand.Uint64()
 	}
 	rec.reset(p, req, draw)
+	if req.Pin != "" {
+		pool = only(pool, req.Pin)
+	}
 
 	for rec.Attempts = 1; ; rec.Attempts++ {
 		picked, err := s.choose(p, req, pool, rec)
@@ -185,6 +188,16 @@ func (s *Scheduler) choose(p *compiled, req *Request, pool []*endpoint.Endpoint,
 		return 0, fmt.Errorf("%w: picker %s chose %d of %d", ErrBadScore, p.Picker.Name(), picked, n)
 	}
 	return picked, nil
+}
+
+// only returns the part of the pool that has the ID: one endpoint, or none.
+func only(pool []*endpoint.Endpoint, id string) []*endpoint.Endpoint {
+	for i, e := range pool {
+		if e.ID() == id {
+			return pool[i : i+1]
+		}
+	}
+	return nil
 }
 
 // addVotes adds each vote's share to the score, and returns the index of a vote
