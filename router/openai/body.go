@@ -26,15 +26,12 @@ func (b *Body) Feed(p []byte) {
 		n := min(room, len(p))
 		b.head = append(b.head, p[:n]...)
 	}
-	if len(p) >= bodyTail {
-		b.tail = append(b.tail[:0], p[len(p)-bodyTail:]...)
-		return
-	}
-	if over := len(b.tail) + len(p) - bodyTail; over > 0 {
-		b.tail = b.tail[:copy(b.tail, b.tail[over:])]
-	}
-	b.tail = append(b.tail, p...)
+	b.tail = keepTail(b.tail, p, bodyTail)
 }
+
+// ResponseID is the "id" of an answer of DialectResponses, if it stands within
+// the first 2 KiB and is plain text of at most 128 bytes; else empty.
+func (b *Body) ResponseID() string { return idOf(b.head) }
 
 // Usage is what the engine said in the bytes so far: the last usage object
 // that starts in the last 4 KiB, else the last in the first 2 KiB.

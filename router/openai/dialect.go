@@ -14,6 +14,11 @@ const (
 	// DialectMessages: Anthropic's /v1/messages. Streams end with
 	// message_stop.
 	DialectMessages
+	// DialectMedia: speech, transcriptions and images. Streams have typed
+	// events, as transcript.text.delta, and end with transcript.text.done,
+	// speech.audio.done, image_generation.completed or image_edit.completed; or
+	// they are of the form of DialectChat, as vLLM's are.
+	DialectMedia
 )
 
 func (d Dialect) String() string {
@@ -22,6 +27,8 @@ func (d Dialect) String() string {
 		return "responses"
 	case DialectMessages:
 		return "messages"
+	case DialectMedia:
+		return "media"
 	}
 	return "chat"
 }
@@ -38,9 +45,11 @@ const (
 	kindError              // an error event
 )
 
-// kindOf classifies an event of the Responses or the Messages API by its type.
+// kindOf classifies an event with a type.
 func (d Dialect) kindOf(name []byte) eventKind {
 	switch string(name) {
+	case "transcript.text.done", "speech.audio.done", "image_generation.completed", "image_edit.completed":
+		return kindTerminal
 	case "error":
 		return kindError
 	case "response.completed", "response.incomplete", "message_stop":
@@ -51,6 +60,9 @@ func (d Dialect) kindOf(name []byte) eventKind {
 		return kindUsage
 	case "content_block_delta", "content_block_start":
 		return kindContent
+	}
+	if d == DialectMedia && len(name) > 0 {
+		return kindContent // all that is sent there is output
 	}
 	if d != DialectResponses || len(name) < len("response.x.delta") {
 		return kindOther

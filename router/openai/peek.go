@@ -51,6 +51,12 @@ type Peek struct {
 	// User is "user" if it is a string of at most 1,024 bytes, else empty.
 	User string
 
+	// Previous is "previous_response_id" if it is a string, and HasPrevious
+	// whether it is anything but null. NoStore is whether "store" is false.
+	Previous    string
+	HasPrevious bool
+	NoStore     bool
+
 	// PromptSpan covers the longest of "messages", "prompt", "input" and
 	// "query".
 	PromptSpan Span
@@ -157,6 +163,11 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 		if v.Len() <= maxUserBytes {
 			p.User, _ = text(s.b[v.Start:v.End], oldUser)
 		}
+	case "previous_response_id":
+		p.HasPrevious = s.b[v.Start] != 'n'
+		p.Previous, _ = text(s.b[v.Start:v.End], "")
+	case "store":
+		p.NoStore = s.b[v.Start] == 'f'
 	case "messages", "prompt", "input", "query":
 		if v.Len() > p.PromptSpan.Len() {
 			p.PromptSpan = v

@@ -65,6 +65,8 @@ type Stream struct {
 	content, done, failed bool
 	events                int64
 	used                  counters
+	responseID            string
+	tail                  []byte // of the input, in DialectChat
 	joined                []byte // several data lines as one
 	cuts                  []Span // of the event looked at
 }
@@ -83,7 +85,7 @@ const (
 func (s *Stream) Reset(o StreamOptions) {
 	*s = Stream{
 		opts: o, hold: o.Dialect <= DialectChat && (o.StripUsage || o.StripContinuous),
-		pending: small(s.pending), out: small(s.out), joined: small(s.joined), cuts: s.cuts[:0],
+		pending: small(s.pending), out: small(s.out), joined: small(s.joined), cuts: s.cuts[:0], tail: s.tail[:0],
 	}
 }
 
@@ -106,6 +108,15 @@ func (s *Stream) Usage() (Usage, bool) { return s.used.usage(s.opts.Dialect) }
 // Done is whether the event that ends a complete answer has passed.
 func (s *Stream) Done() bool { return s.done }
 
+// Ended is whether an answer of which no more comes says itself that it is
+// complete: it is Done or, for engines that send no [DONE], its last 2 KiB have a
+// reason why it finished.
+func (s *Stream) Ended() bool { return s.done || finished(s.tail) }
+
+// ResponseID is the ID of the response that a stream of DialectResponses brings,
+// empty until an event has told it.
+func (s *Stream) ResponseID() string { return s.responseID }
+
 // Failed is whether an error event has passed. An answer that failed need not
 // be Done, and needs no error event of ours.
 func (s *Stream) Failed() bool { return s.failed }
@@ -127,6 +138,9 @@ func (s *Stream) MidEvent() bool {
 // next call; p is not changed and not kept.
 func (s *Stream) Feed(p []byte) []byte {
 	s.out, s.run = s.out[:0], Span{}
+	if s.opts.Dialect <= DialectChat {
+		s.tail = keepTail(s.tail, p, finishTail)
+	}
 	for i := 0; i < len(p); {
 		switch {
 		case s.nextLF != ruleNone:

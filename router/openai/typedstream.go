@@ -31,10 +31,14 @@ func member(data []byte, name string) []byte {
 	return nil
 }
 
-// typedEvent looks at an event of the Responses or the Messages API. One that
-// has no type may still say what completions would: engines share the code.
+// typedEvent looks at an event of an API whose events have types. One that has
+// none may still say what completions would: engines share the code.
 func (s *Stream) typedEvent(e *event) {
 	name := e.typeName()
+	if len(name) == 0 && s.opts.Dialect == DialectMedia {
+		s.chatEvent(e)
+		return
+	}
 	if len(name) == 0 {
 		s.done = s.done || isDone(e)
 		s.failed = s.failed || isError(e)
@@ -45,6 +49,12 @@ func (s *Stream) typedEvent(e *event) {
 		s.failed = true
 	case kindTerminal:
 		s.done = true
+		if s.opts.Dialect == DialectMedia {
+			s.content = true
+			s.used.merge(e.member("usage"), 0)
+			return
+		}
+		s.response(e)
 		s.used.merge(member(e.member("response"), "usage"), 0)
 	case kindFailed:
 		s.done, s.failed = true, true
@@ -53,8 +63,34 @@ func (s *Stream) typedEvent(e *event) {
 		s.used.merge(e.member("usage"), 0)
 		s.used.merge(member(e.member("message"), "usage"), 0)
 	case kindContent:
-		s.content = s.content || typedContent(e)
+		s.content = s.content || s.opts.Dialect == DialectMedia || typedContent(e)
+	case kindOther:
+		s.response(e)
 	}
+}
+
+// response takes note of the ID of the response that an event describes.
+func (s *Stream) response(e *event) {
+	if s.responseID == "" && s.opts.Dialect == DialectResponses {
+		s.responseID = idOf(e.member("response"))
+	}
+}
+
+// maxIDBytes bounds the ID of a response; engines use some 40 bytes.
+const maxIDBytes = 128
+
+// idOf is the plain string that the member "id" of an object is, else empty.
+func idOf(object []byte) string {
+	id := member(object, "id")
+	if len(id) < 2 || len(id) > maxIDBytes+2 || id[0] != '"' {
+		return ""
+	}
+	for _, c := range id[1 : len(id)-1] {
+		if c <= ' ' || c > '~' || c == '\\' {
+			return ""
+		}
+	}
+	return string(id[1 : len(id)-1])
 }
 
 // typedContent is whether a delta, or the start of a block, brings output.
