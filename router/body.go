@@ -60,10 +60,6 @@ func (b *body) grow(n int) bool {
 // read reads the whole body of req, decoded. What it holds is released by the
 // caller, also after an error.
 func (b *body) read(w http.ResponseWriter, req *http.Request, cfg *Config) *openai.Error {
-	encoding := req.Header.Get("Content-Encoding")
-	if n := len(req.Header["Content-Encoding"]); n > 1 {
-		return openai.UnsupportedEncoding(strings.Join(req.Header["Content-Encoding"], ", "), acceptedEncodings)
-	}
 	if req.ContentLength > cfg.MaxBodyBytes {
 		return openai.BodyTooLarge(cfg.MaxBodyBytes)
 	}
@@ -73,7 +69,7 @@ func (b *body) read(w http.ResponseWriter, req *http.Request, cfg *Config) *open
 	}
 	rc := http.NewResponseController(w)
 	bounded := rc.SetReadDeadline(time.Now().Add(cfg.BodyTimeout)) == nil
-	if err := b.fill(req, cfg, encoding); err != nil {
+	if err := b.fill(req, cfg); err != nil {
 		return err // the deadline stays: the rest of the body is not worth a wait
 	}
 	if bounded {
@@ -85,26 +81,41 @@ func (b *body) read(w http.ResponseWriter, req *http.Request, cfg *Config) *open
 }
 
 // fill reads the body, decoded.
-func (b *body) fill(req *http.Request, cfg *Config, encoding string) *openai.Error {
-	var src io.Reader = req.Body
-	size := req.ContentLength
-	if encoding != "" && !strings.EqualFold(encoding, "identity") {
-		dec, err := newDecoder(encoding, req.Body, cfg.MaxBodyBytes)
-		if err != nil {
-			return err
-		}
-		defer dec.close()
-		if !b.mem.take(dec.uses) {
-			return openai.Overloaded(bodyRetryAfter)
-		}
-		defer b.mem.give(dec.uses)
-		src, size = dec, -1
+func (b *body) fill(req *http.Request, cfg *Config) *openai.Error {
+	src, size, done, err := b.mem.source(req, cfg.MaxBodyBytes)
+	if err != nil {
+		return err
 	}
+	defer done()
 	if size >= 0 {
 		return b.readExactly(src, int(size))
 	}
-	return b.readAll(src, cfg.MaxBodyBytes, encoding)
+	return b.readAll(src, cfg.MaxBodyBytes, req.Header.Get("Content-Encoding"))
 }
+
+// source returns the body of req, decoded, and its length, or -1 where only its
+// end tells. A coded body may have limit bytes. done gives back what the decoding
+// takes.
+func (m *bodyMemory) source(req *http.Request, limit int64) (src io.Reader, size int64, done func(), err *openai.Error) {
+	encodings := req.Header["Content-Encoding"]
+	switch {
+	case len(encodings) > 1:
+		return nil, 0, nil, openai.UnsupportedEncoding(strings.Join(encodings, ", "), acceptedEncodings)
+	case len(encodings) == 0 || encodings[0] == "" || strings.EqualFold(encodings[0], "identity"):
+		return req.Body, req.ContentLength, nothing, nil
+	}
+	dec, err := newDecoder(encodings[0], req.Body, limit)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if !m.take(dec.uses) {
+		dec.close()
+		return nil, 0, nil, openai.Overloaded(bodyRetryAfter)
+	}
+	return dec, -1, func() { m.give(dec.uses); dec.close() }, nil
+}
+
+func nothing() {}
 
 // firstRoom is what a body gets before a byte of it has come. Memory is given
 // out as it is filled, so that a client which announces much and sends nothing

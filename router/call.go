@@ -25,6 +25,7 @@ type call struct {
 	id       string
 	identity Identity
 	body     body
+	spool    *spool // of a form
 	peek     openai.Peek
 	out      Outcome
 
@@ -40,6 +41,8 @@ type call struct {
 	again    time.Duration // until an endpoint that was closed to us opens; 0: not known
 	charge   Charge
 	lease    Lease
+	pin      string             // the only endpoint that may be asked; empty: any
+	store    bool               // the answer may be stored by its engine
 	at       *endpoint.Endpoint // whose answer is relayed
 	shared   bool               // a transport may still be reading the body and its edits
 	whole    bool               // the body was read to its end
@@ -56,6 +59,7 @@ func (c *call) begin(rt *Router, w http.ResponseWriter, r *http.Request, start t
 	c.tried = c.tried[:0]
 	c.last, c.kind, c.again, c.metrics = nil, 0, 0, nil
 	c.charge, c.lease, c.shared, c.whole, c.broken = nil, nil, false, false, false
+	c.spool, c.pin, c.store = nil, "", false
 	c.out = Outcome{ID: c.id, Identity: &c.identity, Path: c.route.label, Start: start}
 }
 
@@ -64,10 +68,10 @@ func (c *call) end() {
 	clear(c.tried)
 	clear(c.parts)
 	c.rt, c.w, c.req, c.metrics, c.last = nil, nil, nil, nil, nil
-	c.charge, c.lease, c.at = nil, nil, nil
+	c.charge, c.lease, c.at, c.spool = nil, nil, nil, nil
 	c.body, c.identity, c.out = body{}, Identity{}, Outcome{}
 	c.send, c.sched = proxy.Request{}, schedule.Request{}
-	c.tap.call = nil
+	c.tap.call, c.tap.stores = nil, nil
 }
 
 func (c *call) ctx() context.Context { return c.req.Context() }

@@ -40,6 +40,30 @@ type Config struct {
 	// that limit to 75 % of the container's or machine's memory unless GOMEMLIMIT
 	// is set. In a program without such a limit 0 means 1 GiB.
 	BodyMemoryBytes int64 `yaml:"body_memory"`
+	// MaxFormBytes is the longest multipart/form-data body, decoded: a sound or
+	// image with its fields. Default 104857600 (100 MiB), room for four of the
+	// longest files that OpenAI takes (25 MB); must be positive and at most
+	// 1 TiB. It holds in place of max_body_bytes on /v1/audio/transcriptions,
+	// /v1/audio/translations, /v1/images/edits and /v1/images/variations.
+	MaxFormBytes int64 `yaml:"max_form_bytes"`
+	// SpoolDir is the directory for forms longer than 1 MiB, until their answer
+	// has begun. Default "", the system's directory for temporary files; name
+	// another where that is in memory. Files in it have no name and vanish with
+	// the process.
+	SpoolDir string `yaml:"spool_dir"`
+	// SpoolBytes bounds the sum of the forms in files at a time; beyond it
+	// requests get 503. Default 4294967296 (4 GiB); must be at least
+	// max_form_bytes.
+	SpoolBytes int64 `yaml:"spool_bytes"`
+	// ResponsePins is for how many stored answers of /v1/responses the router
+	// remembers which endpoint has them, so that previous_response_id and
+	// /v1/responses/{id} get there; who was not asked for longest is forgotten
+	// first. Default 100000, some 40 MB when they are all in use; 0 remembers
+	// none; negative is an error.
+	ResponsePins int `yaml:"response_pins"`
+	// ResponsePinTTL is how long after its last use a stored answer's endpoint
+	// is remembered. Default 24h; must be positive.
+	ResponsePinTTL time.Duration `yaml:"response_pin_ttl"`
 	// BodyTimeout is how long a client may take to send a request's body.
 	// Default 60s; must be positive.
 	BodyTimeout time.Duration `yaml:"body_timeout"`
@@ -58,6 +82,10 @@ func DefaultConfig() Config {
 		SessionHeader:    "x-session-id",
 		InjectUsage:      true,
 		MaxBodyBytes:     32 << 20,
+		MaxFormBytes:     100 << 20,
+		SpoolBytes:       4 << 30,
+		ResponsePins:     100_000,
+		ResponsePinTTL:   24 * time.Hour,
 		BodyTimeout:      time.Minute,
 		Total:            30 * time.Minute,
 	}
@@ -91,6 +119,19 @@ func (c Config) Validate() error {
 	} else if c.BodyMemoryBytes > 0 && c.BodyMemoryBytes < c.MaxBodyBytes {
 		bad("body_memory: %d is less than max_body_bytes (%d), so the longest body could never be read; want at least that",
 			c.BodyMemoryBytes, c.MaxBodyBytes)
+	}
+	if c.MaxFormBytes <= 0 || c.MaxFormBytes > 1<<40 {
+		bad("max_form_bytes: %d is out of range; want a number of bytes from 1 to 1 TiB, such as 104857600", c.MaxFormBytes)
+	}
+	if c.SpoolBytes < c.MaxFormBytes {
+		bad("spool_bytes: %d is less than max_form_bytes (%d), so the longest form could never be read; want at least that",
+			c.SpoolBytes, c.MaxFormBytes)
+	}
+	if c.ResponsePins < 0 {
+		bad("response_pins: %d is negative; want 0 (remember none) or more", c.ResponsePins)
+	}
+	if c.ResponsePinTTL <= 0 {
+		bad("response_pin_ttl: %v is not positive; want a duration such as 24h", c.ResponsePinTTL)
 	}
 	if c.BodyTimeout <= 0 {
 		bad("body_timeout: %v is not positive; want a duration such as 60s", c.BodyTimeout)

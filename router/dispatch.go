@@ -20,6 +20,7 @@ func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
 	pool := c.rt.deps.Endpoints.Snapshot()
 	c.request()
 	done, spent := c.try(m, pool.ForModel(m.Name), data)
+	spent = spent || c.pin != "" // what it refers to is nowhere else
 	for i := 0; !done && !spent && i < len(m.Fallbacks); i++ {
 		f, ok := catalog.Resolve(m.Fallbacks[i])
 		if !ok || !c.identity.allows(f.Name) {
@@ -39,6 +40,9 @@ func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
 		return exchangeError(c.kind)
 	}
 	c.out.Result = ResultNoEndpoint
+	if c.pin != "" {
+		return openai.ResponseAway(cmp.Or(c.again, noEndpointRetry))
+	}
 	return openai.NoEndpoint(c.peek.Model, cmp.Or(c.again, noEndpointRetry))
 }
 
@@ -58,7 +62,7 @@ func (c *call) request() {
 		Deadline: c.out.Start.Add(c.rt.cfg.Total),
 	}
 	c.sched = schedule.Request{
-		Session: c.out.Session, PromptBytes: c.out.PromptBytes,
+		Session: c.out.Session, Pin: c.pin, PromptBytes: c.out.PromptBytes,
 		MaxTokens: int(min(c.peek.MaxTokens, 1<<30)), Stream: c.peek.Stream,
 	}
 }
@@ -114,7 +118,9 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 }
 
 // anyLeft reports whether the pool has an endpoint that was not tried.
-func (c *call) anyLeft(pool []*endpoint.Endpoint) bool { return len(pool) > len(c.tried) }
+func (c *call) anyLeft(pool []*endpoint.Endpoint) bool {
+	return c.pin == "" && len(pool) > len(c.tried)
+}
 
 // attemptAt is attempt with the place in flight that the decision reserved.
 func (c *call) attemptAt(e *endpoint.Endpoint, place endpoint.Reservation, m Model, data []byte) (again bool) {
@@ -132,18 +138,12 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 		c.kind = proxy.KindDial
 		return true
 	}
-	if c.shared {
-		// The attempt before may still be read from; this one gets its own.
-		c.parts, c.peek = nil, openai.Peek{}
-		_ = openai.PeekBody(data, &c.peek) // which succeeded before
-	}
-	c.shared = c.shared || target.Lingers()
 	edit := openai.Edit{InjectUsage: rt.cfg.InjectUsage && c.route.usage}
 	if name := e.UpstreamModel(m.Name); name != c.peek.Model {
 		edit.Model = name
 	}
-	c.parts, c.send.Length = c.peek.Edit(data, edit, c.parts[:0])
-	c.send.Body = c.parts
+	strip := c.load(data, edit)
+	c.shared = c.shared || target.Lingers()
 	resp, err := rt.deps.Proxy.Send(c.ctx(), target, &c.send)
 	now := time.Now()
 	if err != nil {
@@ -156,8 +156,7 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	}
 
 	events := isEventStream(resp.Get("Content-Type"))
-	strip, _ := c.peek.Injects(edit)
-	c.tap.reset(c, events, openai.StreamOptions{
+	c.tap.reset(c, resp.Get("Content-Type"), openai.StreamOptions{
 		Dialect: c.route.dialect, StripUsage: strip,
 		// Asked for without include_usage it does nothing, until we add that.
 		StripContinuous: strip && c.peek.ContinuousUsage,
@@ -177,11 +176,25 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	o.FirstContent, o.BytesOut = done.FirstContent, done.Bytes
 	if done.Started {
 		o.Status = status
-		o.Usage, o.HasUsage = c.tap.usage()
+		if c.route.kind != routeStored { // what was counted when it was made
+			o.Usage, o.HasUsage = c.tap.usage()
+		}
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case events && c.tap.stream.Failed():
+		// The engine has said itself that this is no answer. Whose fault it is,
+		// its breaker cannot tell.
+		o.Result = ResultCut
+		return false
+	case events && !c.route.open && !c.tap.stream.Ended():
+		err = errUnfinished
+	default:
 		o.Result = ResultOK
 		e.Succeeded(time.Now())
+		if c.route.kind == routeStored && c.req.Method == http.MethodDelete {
+			rt.pins.forget(c.route.response)
+		}
 		return false
 	}
 	if !done.Started {
@@ -191,6 +204,29 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	}
 	c.cut(e, err)
 	return false
+}
+
+// errUnfinished: a stream came to its framing's end before its own.
+var errUnfinished = errors.New("router: the stream ended without its last event")
+
+// load puts the body as one endpoint gets it into c.send, and reports whether
+// usage was asked for that the client does not want.
+func (c *call) load(data []byte, edit openai.Edit) (strip bool) {
+	switch {
+	case c.route.kind == routeStored:
+		return false // it has none
+	case c.spool != nil:
+		c.send.Open, c.send.Length = c.spool.edited(c.peek.ModelSpan, edit.Model)
+		return false
+	case c.shared:
+		// The attempt before may still be read from; this one gets its own.
+		c.parts, c.peek = nil, openai.Peek{}
+		_ = openai.PeekBody(data, &c.peek) // which succeeded before
+	}
+	c.parts, c.send.Length = c.peek.Edit(data, edit, c.parts[:0])
+	c.send.Body = c.parts
+	strip, _ = c.peek.Injects(edit)
+	return strip
 }
 
 var (
@@ -206,6 +242,9 @@ var (
 // answers has shown enough, and others need not wait for its end.
 func (c *call) answering() {
 	c.dropBody()
+	if c.spool != nil && !c.shared {
+		c.spool.close(false)
+	}
 	if now := time.Now(); c.at.State(now) != endpoint.Closed {
 		c.at.Succeeded(now)
 	}
@@ -294,6 +333,8 @@ func exchangeError(k proxy.Kind) *openai.Error {
 		return openai.UpstreamTimeout("its next token")
 	case proxy.KindTotalTimeout:
 		return openai.UpstreamTimeout("the whole answer")
+	case proxy.KindBody:
+		return openai.Overloaded(bodyRetryAfter)
 	}
 	return openai.UpstreamFailed()
 }

@@ -6,9 +6,15 @@
 //	   -> [ schedule -> send -> relay ]  further endpoints, then fallbacks,
 //	   -> settle, record                 until a byte has reached the client
 //
-// It serves POST /v1/* and /tokenize with a JSON body that names a model, and
-// GET /v1/models and /v1/models/{model}. Every other path is answered 404 in the
-// shape of the API it looks like.
+// It serves POST /v1/* and /tokenize with a JSON body that names a model, four
+// paths of sound and images with a form that does, what there is about stored
+// responses below /v1/responses/{id}, and GET /v1/models and /v1/models/{model}.
+// Every other path is answered 404 in the shape of the API it looks like.
+//
+// A form is spooled: its beginning in memory, the rest in a file without a name,
+// for the model may stand behind the file, and another engine may have to get it.
+// A stored response is one engine's; the router remembers whose, and sends what
+// refers to it there or nowhere.
 //
 // What it does not do: it knows no keys, limits or bands (five hooks do, see
 // [Deps]), starts no engine, and measures none (package scrape does). It holds

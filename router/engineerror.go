@@ -58,7 +58,7 @@ func (c *call) engineError(e *endpoint.Endpoint, m Model, resp *proxy.Response, 
 		// No caller's credentials ever reach an engine, so this is not about
 		// them; but the engine has spoken, and its word stands.
 		note("engine wants a key and has none; set key_env or key_file")
-	case a.status == http.StatusNotFound && deniesModel(a.body, e.UpstreamModel(m.Name)):
+	case a.status == http.StatusNotFound && c.pin == "" && deniesModel(a.body, e.UpstreamModel(m.Name)):
 		note("engine does not know the model; give its own name for it as upstream", "model", m.Name, "asked", e.UpstreamModel(m.Name))
 		v.retry = true // another engine may know it
 	case v.retry:

@@ -137,7 +137,8 @@ const (
 	// ResultFailed: every endpoint tried failed before a byte of an answer, 502
 	// or 504.
 	ResultFailed
-	// ResultCut: the answer began and did not end.
+	// ResultCut: the answer began and did not end, or ended in an error event of
+	// the engine's.
 	ResultCut
 	// ResultCanceled: the client left, or stopped reading.
 	ResultCanceled

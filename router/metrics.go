@@ -18,6 +18,7 @@ type metrics struct {
 	fallbacks *prometheus.CounterVec
 	refusals  *prometheus.CounterVec
 	exhausted prometheus.Counter
+	pinned    *prometheus.CounterVec
 	inFlight  prometheus.Gauge
 	panics    prometheus.Counter
 
@@ -37,7 +38,8 @@ type modelMetrics struct {
 	retries   prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer, mem *bodyMemory) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, rt *Router) (*metrics, error) {
+	mem := &rt.memory
 	// TTFT is judged between tens of milliseconds and tens of seconds, whole
 	// requests up to half an hour, the time of one token in milliseconds.
 	ttft := []float64{.01, .025, .05, .1, .2, .4, .8, 1.5, 3, 6, 12, 25, 60, 120}
@@ -80,6 +82,10 @@ func newMetrics(reg prometheus.Registerer, mem *bodyMemory) (*metrics, error) {
 			Name: "llmgw_router_retry_budget_exhausted_total",
 			Help: "Retries not made because the retry budget was spent.",
 		}),
+		pinned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "llmgw_router_stored_lookups_total",
+			Help: "Requests that refer to a stored response, by what the router knew (known, unknown, gone: its endpoint serves the model no more).",
+		}, []string{"result"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "llmgw_router_requests_in_flight",
 			Help: "Requests under way, waiting ones included.",
@@ -89,12 +95,15 @@ func newMetrics(reg prometheus.Registerer, mem *bodyMemory) (*metrics, error) {
 			Help: "Requests that ended in a fault of the router's own.",
 		}),
 	}
+	for _, result := range []string{storedKnown, storedUnknown, storedGone} {
+		m.pinned.WithLabelValues(result)
+	}
 	m.nobody = m.newModel("")
 	if reg == nil {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.requests, m.duration, m.ttft, m.tpot, m.tokens, m.attempts, m.fallbacks, m.refusals, m.exhausted, m.inFlight, m.panics,
+		m.requests, m.duration, m.ttft, m.tpot, m.tokens, m.attempts, m.fallbacks, m.refusals, m.exhausted, m.pinned, m.inFlight, m.panics,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "llmgw_router_body_memory_bytes",
 			Help: "Memory that request bodies hold.",
@@ -103,6 +112,22 @@ func newMetrics(reg prometheus.Registerer, mem *bodyMemory) (*metrics, error) {
 			Name: "llmgw_router_body_memory_limit_bytes",
 			Help: "Memory that request bodies may hold before requests are refused.",
 		}, func() float64 { return float64(mem.limit) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "llmgw_router_spool_bytes",
+			Help: "Bytes of forms in temporary files.",
+		}, func() float64 { return float64(rt.spools.held.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "llmgw_router_spool_limit_bytes",
+			Help: "Bytes that forms may have in temporary files before requests are refused.",
+		}, func() float64 { return float64(rt.spools.limit) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "llmgw_router_response_pins",
+			Help: "Stored responses whose endpoint is remembered.",
+		}, func() float64 { known, _ := rt.pins.counts(); return float64(known) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "llmgw_router_response_pins_evicted_total",
+			Help: "Stored responses whose endpoint was forgotten before its time, for want of room.",
+		}, func() float64 { _, evicted := rt.pins.counts(); return float64(evicted) }),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err

@@ -44,13 +44,16 @@ type Router struct {
 	log     *slog.Logger
 	metrics *metrics
 	memory  bodyMemory
+	spools  spools
+	pins    pins
 	budget  *retryBudget
 	notices notices
 	calls   sync.Pool
 	created time.Time
 }
 
-// New validates cfg and returns a Router. It starts nothing.
+// New validates cfg, looks whether its directory is there, and returns a Router.
+// It starts nothing.
 func New(cfg Config, deps Deps) (*Router, error) {
 	errs := []error{cfg.Validate()}
 	for name, missing := range map[string]bool{
@@ -81,8 +84,13 @@ func New(cfg Config, deps Deps) (*Router, error) {
 	// length is known to fit when there is room for one byte more, and that is
 	// not there.
 	rt.memory.limit = max(rt.memory.limit, cfg.MaxBodyBytes+1+maxWindow)
+	rt.spools = spools{dir: cfg.SpoolDir, limit: cfg.SpoolBytes, mem: &rt.memory}
+	rt.pins.limit, rt.pins.ttl = cfg.ResponsePins, cfg.ResponsePinTTL
+	if err := rt.spools.check(); err != nil {
+		return nil, fmt.Errorf("router: %w", err)
+	}
 	var err error
-	if rt.metrics, err = newMetrics(deps.Registerer, &rt.memory); err != nil {
+	if rt.metrics, err = newMetrics(deps.Registerer, rt); err != nil {
 		return nil, fmt.Errorf("router: register metrics: %w", err)
 	}
 	rt.calls.New = func() any { return new(call) }
@@ -138,6 +146,9 @@ func (c *call) giveBack() {
 		c.shared = true
 	}
 	c.dropBody()
+	if c.spool != nil {
+		c.spool.close(c.shared)
+	}
 	o.End = time.Now()
 	if c.lease != nil {
 		c.lease.Release()
@@ -180,6 +191,8 @@ func (c *call) run() *openai.Error {
 	switch c.route.kind {
 	case routeModels, routeModel:
 		return c.serveModels()
+	case routeStored:
+		return c.serveStored()
 	case routeNone:
 		return notFound(r)
 	}
@@ -189,8 +202,11 @@ func (c *call) run() *openai.Error {
 		}
 		return openai.MethodNotAllowed(r.Method, http.MethodPost)
 	}
-	if strings := r.Header["Content-Type"]; len(strings) > 0 && isMultipart(strings[0]) {
-		return notJSONType()
+	if types := r.Header["Content-Type"]; len(types) > 0 && isMultipart(types[0]) {
+		if !c.route.form {
+			return notJSONType()
+		}
+		return c.serveForm()
 	}
 	if err := c.body.read(c.w, r, &rt.cfg); err != nil {
 		return err
@@ -210,6 +226,15 @@ func (c *call) infer(data []byte) *openai.Error {
 	m, ok := catalog.Resolve(c.peek.Model)
 	if !ok || !c.identity.allows(m.Name) {
 		return openai.UnknownModel(c.peek.Model)
+	}
+	if c.route.stores {
+		c.store = !c.peek.NoStore
+		if c.peek.HasPrevious {
+			var err *openai.Error
+			if m, err = c.continues(catalog, m); err != nil {
+				return err
+			}
+		}
 	}
 	c.metrics = rt.metrics.model(m.Name)
 	o.Model, o.Stream, o.PromptBytes = m.Name, c.peek.Stream, c.peek.PromptSpan.Len()

@@ -25,6 +25,14 @@ type route struct {
 	label string
 	// path is where an engine has it.
 	path string
+	// form: the body may be multipart/form-data.
+	form bool
+	// open: streams need not end with an event that says so.
+	open bool
+	// stores: the engine may keep the answer, for later requests to refer to.
+	stores bool
+	// response is the ID in the path of a stored response.
+	response string
 	// usage: streams take stream_options, so usage can be asked for.
 	usage bool
 }
@@ -36,6 +44,7 @@ const (
 	routeInference           // POST, JSON with a model
 	routeModels              // GET, the list
 	routeModel               // GET, one model
+	routeStored              // what concerns one stored response
 )
 
 // otherLabel is how the paths without a name of their own are shown.
@@ -52,7 +61,13 @@ var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant tab
 	"/v1/embeddings":            {},
 	"/v1/rerank":                {},
 	"/v1/score":                 {},
-	"/v1/responses":             {dialect: openai.DialectResponses},
+	"/v1/responses":             {dialect: openai.DialectResponses, stores: true},
+	"/v1/audio/speech":          {dialect: openai.DialectMedia, open: true},
+	"/v1/audio/transcriptions":  {dialect: openai.DialectMedia, open: true, form: true},
+	"/v1/audio/translations":    {dialect: openai.DialectMedia, open: true, form: true},
+	"/v1/images/generations":    {dialect: openai.DialectMedia, open: true},
+	"/v1/images/edits":          {dialect: openai.DialectMedia, open: true, form: true},
+	"/v1/images/variations":     {dialect: openai.DialectMedia, open: true, form: true},
 	"/v1/messages":              {dialect: openai.DialectMessages, shape: shapeAnthropic},
 	"/v1/messages/count_tokens": {dialect: openai.DialectMessages, shape: shapeAnthropic},
 	"/tokenize":                 {},
@@ -73,7 +88,7 @@ func lookup(r *http.Request) route {
 		rt, ok := inferencePaths[p]
 		if !ok && !strings.HasPrefix(p, "/v1/") {
 			// Half of the clients are given a base URL without /v1.
-			if rt, ok = inferencePaths["/v1"+p]; ok || p == "/models" || strings.HasPrefix(p, "/models/") {
+			if rt, ok = inferencePaths["/v1"+p]; ok || p == "/models" || strings.HasPrefix(p, "/models/") || strings.HasPrefix(p, "/responses/") {
 				p = "/v1" + p
 			}
 		}
@@ -91,15 +106,41 @@ func lookup(r *http.Request) route {
 	if strings.HasPrefix(p, "/v1/messages") || anthropicClient(r.Header) {
 		sh = shapeAnthropic
 	}
+	if id, label, ok := stored(r.Method, p); ok && plain(r.URL.EscapedPath(), r.URL.Path) {
+		return route{kind: routeStored, label: label, path: p, shape: sh, dialect: openai.DialectResponses, open: true, response: id}
+	}
 	switch {
 	case p == "/v1/models" && r.URL.RawPath == "":
 		return route{kind: routeModels, label: p, shape: sh}
 	case strings.HasPrefix(p, "/v1/models/"):
 		return route{kind: routeModel, label: "/v1/models/{model}", shape: sh}
 	case strings.HasPrefix(p, "/v1/") && !strings.HasPrefix(p, twice) && !adminPaths[strings.ToLower(p)] && plain(r.URL.EscapedPath(), p):
-		return route{kind: routeInference, label: otherLabel, path: p, shape: sh, dialect: openai.DialectChat}
+		return route{kind: routeInference, label: otherLabel, path: p, shape: sh, dialect: openai.DialectChat, open: true}
 	}
 	return route{kind: routeNone, label: otherLabel, shape: sh}
+}
+
+// stored reads the path of a stored response. Other POSTs below /v1/responses/,
+// which have a model in their body, are none.
+func stored(method, p string) (id, label string, ok bool) {
+	rest, ok := strings.CutPrefix(p, "/v1/responses/")
+	if !ok {
+		return "", "", false
+	}
+	id, action, _ := strings.Cut(rest, "/")
+	if !plainID(id) {
+		return "", "", false
+	}
+	switch label = "/v1/responses/{id}"; {
+	case action == "" && id == rest && (method == http.MethodGet || method == http.MethodDelete),
+		action == "input_items" && method == http.MethodGet,
+		action == "cancel" && method == http.MethodPost:
+		if action != "" {
+			label += "/" + action
+		}
+		return id, label, true
+	}
+	return "", "", false
 }
 
 // plain reports whether a path means the same to every server that reads it: no

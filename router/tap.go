@@ -11,18 +11,41 @@ import (
 type tap struct {
 	call   *call
 	events bool
+	json   bool  // a document whose usage can be read
+	stores *call // to be told of the response's ID; nil: none, or told
 	stream openai.Stream
 	doc    openai.Body
 	reads  int
 	last   byte // of a document, white space left out
 }
 
-func (t *tap) reset(c *call, events bool, o openai.StreamOptions) {
-	t.call, t.events, t.reads, t.last = c, events, 0, 0
-	if events {
+func (t *tap) reset(c *call, contentType string, o openai.StreamOptions) {
+	t.call, t.events, t.reads, t.last = c, isEventStream(contentType), 0, 0
+	// Sound, images and plain text have no usage, whatever they look like.
+	t.json = contentType == "" || mediaType(contentType, "application/json")
+	t.stores = nil
+	if c.store {
+		t.stores = c
+	}
+	if t.events {
 		t.stream.Reset(o)
 	} else {
 		t.doc.Reset(o.Dialect)
+	}
+}
+
+// learn passes the response's ID on once it is known: before the client sees it,
+// who may come back with it at once.
+func (t *tap) learn() {
+	id := ""
+	if t.events {
+		id = t.stream.ResponseID()
+	} else if t.json {
+		id = t.doc.ResponseID()
+	}
+	if id != "" {
+		t.stores.stores(id)
+		t.stores = nil
 	}
 }
 
@@ -32,10 +55,15 @@ func (t *tap) Feed(p []byte) []byte {
 		p = t.stream.Feed(p)
 	} else {
 		t.reads++
-		t.doc.Feed(p)
+		if t.json {
+			t.doc.Feed(p)
+		}
 		if b := bytes.TrimRight(p, " \t\r\n"); len(b) > 0 {
 			t.last = b[len(b)-1]
 		}
+	}
+	if t.stores != nil {
+		t.learn()
 	}
 	if len(p) > 0 && t.call != nil {
 		// Bytes go to the client, so the request will not be sent again.

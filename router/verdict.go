@@ -57,6 +57,8 @@ func judgeError(k proxy.Kind) verdict {
 		return verdict{}
 	case proxy.KindTotalTimeout:
 		return verdict{blame: blameFail}
+	case proxy.KindBody: // ours is the fault, and may be of the moment
+		return verdict{retry: true}
 	}
 	return verdict{blameFail, 0, true}
 }

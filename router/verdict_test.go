@@ -58,18 +58,20 @@ func TestParseRetryAfter(t *testing.T) {
 // Whoever left is to blame for nothing, and there is nobody to ask another
 // engine for; after the last deadline there is no time to.
 func TestJudgeError(t *testing.T) {
-	for k := proxy.KindDial; k <= proxy.KindClient; k++ {
+	for k := proxy.KindDial; k <= proxy.KindBody; k++ {
 		want := verdict{blameFail, 0, true}
 		switch k {
 		case proxy.KindCanceled, proxy.KindClient:
 			want = verdict{}
 		case proxy.KindTotalTimeout:
 			want = verdict{blame: blameFail}
+		case proxy.KindBody:
+			want = verdict{retry: true}
 		}
 		if got := judgeError(k); got != want {
 			t.Errorf("%v: got %+v, want %+v", k, got, want)
 		}
-		if e := exchangeError(k); (e.Status == 504) != k.Timeout() || e.Status != 504 && e.Status != 502 {
+		if e := exchangeError(k); (e.Status == 504) != k.Timeout() || e.Status != 504 && e.Status != 502 && (e.Status != 503 || k != proxy.KindBody) {
 			t.Errorf("%v: the client gets %d", k, e.Status)
 		}
 	}

@@ -31,6 +31,9 @@ func TestWithheldBodies(t *testing.T) {
 		{"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 1000\r\nContent-Encoding: br", 415},
 		{"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 1000\r\nContent-Encoding: gzip", 408},
 		{"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 1000\r\nContent-Type: multipart/form-data; boundary=x", 415},
+		{"POST /v1/audio/transcriptions HTTP/1.1\r\nContent-Length: 1000\r\nContent-Type: multipart/form-data; boundary=x", 408},
+		{"POST /v1/audio/transcriptions HTTP/1.1\r\nContent-Length: 1000\r\nContent-Type: multipart/form-data", 400},
+		{"GET /v1/responses/resp_1 HTTP/1.1\r\nContent-Length: 1000", 404},
 		{"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 99999999999", 413},
 	} {
 		t.Run(fmt.Sprintf("%d", tt.want)+tt.head[:8], func(t *testing.T) {
