@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/dig"
 	"go.uber.org/fx"
-	"go.uber.org/fx/fxevent"
 
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 )
@@ -94,13 +93,9 @@ func options(opts Options, plane fx.Option) fx.Option {
 		opts.Level = new(slog.LevelVar)
 	}
 	return fx.Options(
-		fx.WithLogger(func() fxevent.Logger {
-			l := &fxevent.SlogLogger{Logger: opts.Logger}
-			// Errors come back from Start and Stop and are told once.
-			l.UseLogLevel(slog.LevelDebug)
-			l.UseErrorLevel(slog.LevelDebug)
-			return l
-		}),
+		// How the graph is wired interests nobody who looks for a fault of the
+		// fleet; errors come back from Start and Stop and are told once.
+		fx.NopLogger,
 		fx.StartTimeout(startTimeout),
 		fx.StopTimeout(startTimeout),
 		fx.Supply(opts.Config, opts.Logger, opts.Level),
