@@ -38,6 +38,7 @@ type Engine struct {
 	serial  atomic.Uint64 // of ids
 
 	faults atomic.Pointer[faultState]
+	stored responseStore
 
 	mu      sync.Mutex
 	core    *Core    // guarded by mu

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 type responsesRequest struct {
@@ -14,6 +15,8 @@ type responsesRequest struct {
 	Tools           []json.RawMessage `json:"tools"`
 	ToolChoice      json.RawMessage   `json:"tool_choice"`
 	CacheSalt       string            `json:"cache_salt"`
+	Store           *bool             `json:"store"`
+	Previous        string            `json:"previous_response_id"`
 }
 
 func (r *responsesRequest) model() string { return r.Model }
@@ -62,8 +65,8 @@ func (r *responsesRequest) conversation() (*conversation, error) {
 	return c, nil
 }
 
-// responses serves POST /v1/responses. Nothing is stored: previous_response_id
-// is ignored.
+// responses serves POST /v1/responses. Answers are stored unless that is not
+// wanted; which can go on from another that was.
 func (e *Engine) responses(a *answer, body []byte) error {
 	var req responsesRequest
 	if err := e.decode(a, body, &req); err != nil {
@@ -73,12 +76,25 @@ func (e *Engine) responses(a *answer, body []byte) error {
 	if err != nil {
 		return err
 	}
+	if req.Previous != "" {
+		before, err := e.stored.get(req.Previous)
+		if err != nil {
+			return err
+		}
+		conv.messages = append(slices.Clip(before.messages), conv.messages...)
+	}
 	s := sampling{MaxTokens: req.MaxOutputTokens, CacheSalt: req.CacheSalt}
 	g, err := e.newGeneration([][]uint32{conv.tokens()}, s, 0, e.toolFor(a, conv, req.ToolChoice))
 	if err != nil {
 		return err
 	}
 	d := &responsesDialect{g: g, c: g.choices[0], id: e.id(a, "resp_"), item: e.id(a, "msg_"), req: &req, model: e.cfg.Model, created: unixNow()}
+	if req.Store == nil || *req.Store {
+		d.keep = func(body []byte) {
+			said := message{Role: "assistant", Content: content{{text: d.c.text()}}}
+			e.stored.put(d.id, storedResponse{append(slices.Clip(conv.messages), said), body})
+		}
+	}
 	return e.serve(a, g, req.Stream, d)
 }
 
@@ -91,6 +107,7 @@ type responsesDialect struct {
 	created  int64
 	sequence int
 	word     []byte
+	keep     func(body []byte) // nil: the answer is not stored
 }
 
 type object = map[string]any
@@ -196,10 +213,17 @@ func (d *responsesDialect) end(a *answer) error {
 		err = d.send(a, "response.output_item.done", object{"output_index": 0, "item": d.output("completed", text)})
 	}
 	if err == nil {
+		d.full() // which stores it
 		// vLLM says completed here even if the answer is incomplete.
 		err = d.send(a, "response.completed", object{"response": d.response("completed", true)})
 	}
 	return err
 }
 
-func (d *responsesDialect) full() []byte { return encode(d.response("completed", true)) }
+func (d *responsesDialect) full() []byte {
+	body := encode(d.response("completed", true))
+	if d.keep != nil {
+		d.keep(body)
+	}
+	return body
+}
