@@ -93,8 +93,11 @@ func requestID(h http.Header) string {
 	return string(s[:])
 }
 
-func plainID(s string) bool {
-	if len(s) < 1 || len(s) > 128 {
+func plainID(s string) bool { return plainName(s, 128) }
+
+// plainName is whether s is 1 to n bytes that mean nothing in a log or a path.
+func plainName(s string, n int) bool {
+	if len(s) < 1 || len(s) > n {
 		return false
 	}
 	for _, c := range []byte(s) {

@@ -120,6 +120,10 @@ func lookup(r *http.Request) route {
 	return route{kind: routeNone, label: otherLabel, shape: sh}
 }
 
+// maxResponseID is how long the ID of a response may be. Engines make some of a
+// request's ID, of which 128 bytes may be the client's.
+const maxResponseID = 256
+
 // stored reads the path of a stored response. Other POSTs below /v1/responses/,
 // which have a model in their body, are none.
 func stored(method, p string) (id, label string, ok bool) {
@@ -128,7 +132,7 @@ func stored(method, p string) (id, label string, ok bool) {
 		return "", "", false
 	}
 	id, action, _ := strings.Cut(rest, "/")
-	if !plainID(id) {
+	if !plainName(id, maxResponseID) || id == "." || id == ".." {
 		return "", "", false
 	}
 	switch label = "/v1/responses/{id}"; {

@@ -92,7 +92,7 @@ func (c *call) pinTo(id string, m Model) bool {
 
 // stores notes that the endpoint which answers has the response id of the model.
 func (c *call) stores(id string) {
-	if plainID(id) {
+	if plainName(id, maxResponseID) {
 		c.rt.pins.learn(time.Now(), id, pin{endpoint: c.at.ID(), model: c.sched.Model, tenant: c.identity.Tenant})
 	}
 }

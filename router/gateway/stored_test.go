@@ -1,8 +1,10 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -304,4 +306,43 @@ func TestStoredResponsesAreBounded(t *testing.T) {
 	if got := f.do("POST", responsesPath, continued("resp_a_5")); got.status != 200 {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
+}
+
+// Two engines that keep their responses carry conversations on as one would.
+func TestConversations(t *testing.T) {
+	f := newFleet(t, config(at("a", newSim(t, nil).url), at("b", newSim(t, nil).url)))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			id, tokens := "", 0
+			for i := range 6 {
+				body := fmt.Sprintf(`{"model":"m","input":"and then?","max_output_tokens":5,"stream":%v`, i%2 == 0)
+				if id != "" {
+					body += `,"previous_response_id":"` + id + `"`
+				}
+				got := f.do("POST", responsesPath, body+"}")
+				doc := got.body
+				if i%2 == 0 {
+					all := events(t, got.body)
+					doc = strings.TrimSuffix(strings.TrimPrefix(all[len(all)-1].data, `{"response":`), "}")
+				}
+				var r struct {
+					ID    string
+					Usage struct {
+						Input int `json:"input_tokens"`
+					}
+				}
+				if err := json.NewDecoder(strings.NewReader(doc)).Decode(&r); err != nil || got.status != 200 || r.ID == "" {
+					t.Errorf("turn %d: got %d %s, %v", i, got.status, got.body, err)
+					return
+				}
+				if r.Usage.Input <= tokens {
+					t.Errorf("turn %d has %d tokens after %d", i, r.Usage.Input, tokens)
+				}
+				id, tokens = r.ID, r.Usage.Input
+			}
+		})
+	}
+	wg.Wait()
+	f.idle()
 }

@@ -30,7 +30,7 @@ func (b *Body) Feed(p []byte) {
 }
 
 // ResponseID is the "id" of an answer of DialectResponses, if it stands within
-// the first 2 KiB and is plain text of at most 128 bytes; else empty.
+// the first 2 KiB and is plain text of at most 256 bytes; else empty.
 func (b *Body) ResponseID() string { return idOf(b.head) }
 
 // Usage is what the engine said in the bytes so far: the last usage object

@@ -89,8 +89,8 @@ func TestResponseID(t *testing.T) {
 		{"no string", `{"id":7}`, ""},
 		{"an escape", `{"id":"resp\u005f1"}`, ""},
 		{"a space", `{"id":"resp 1"}`, ""},
-		{"long", `{"id":"` + strings.Repeat("x", 129) + `"}`, ""},
-		{"as long as may be", `{"id":"` + strings.Repeat("x", 128) + `"}`, strings.Repeat("x", 128)},
+		{"long", `{"id":"` + strings.Repeat("x", 257) + `"}`, ""},
+		{"as long as may be", `{"id":"` + strings.Repeat("x", 256) + `"}`, strings.Repeat("x", 256)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var b openai.Body

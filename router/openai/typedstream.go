@@ -76,8 +76,9 @@ func (s *Stream) response(e *event) {
 	}
 }
 
-// maxIDBytes bounds the ID of a response; engines use some 40 bytes.
-const maxIDBytes = 128
+// maxIDBytes bounds the ID of a response; engines use some 40 bytes, and what
+// they take over of a request's ID.
+const maxIDBytes = 256
 
 // idOf is the plain string that the member "id" of an object is, else empty.
 func idOf(object []byte) string {
