@@ -43,7 +43,9 @@ func (c *calibrateCmd) Run(ctx context.Context, streams Streams) error {
 		if err != nil {
 			return err
 		}
-		cfg.Words = strings.Fields(strings.ToValidUTF8(string(text), ""))
+		if cfg.Words = strings.Fields(strings.ToValidUTF8(string(text), "")); len(cfg.Words) == 0 {
+			return fmt.Errorf("%s: no words; want text", c.Words)
+		}
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -2,8 +2,6 @@ package calibrate_test
 
 import (
 	"context"
-	"errors"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -103,7 +101,7 @@ func TestRecoversParameters(t *testing.T) {
 	large.MaxNumBatchedTokens = 2048
 	odd := small
 	odd.MaxNumSeqs = 13
-	odd.PrefixCaching = true
+	odd.PrefixCaching, odd.BlockSize, odd.NumGPUBlocks = true, 1, 50_000
 	for _, tt := range []struct {
 		name   string
 		engine sim.Config
@@ -140,6 +138,9 @@ func TestRecoversParameters(t *testing.T) {
 				near("kv_read", got.Timing.KVReadTokensPerSecond, want.Timing.KVReadTokensPerSecond, 0.15)
 				near("max_num_batched_tokens", float64(got.MaxNumBatchedTokens), float64(want.MaxNumBatchedTokens), 0.001)
 				near("max_model_len", float64(got.MaxModelLen), float64(want.MaxModelLen), 0.001)
+				if got.PrefixCaching {
+					near("block_size", float64(got.BlockSize), float64(want.BlockSize), 0.001)
+				}
 				near("token ratio", r.Model.TokenRatio, 1, 0.001)
 				if got.PrefixCaching != want.PrefixCaching {
 					t.Errorf("prefix caching: %v, want %v", got.PrefixCaching, want.PrefixCaching)
@@ -166,6 +167,3 @@ func TestRecoversParameters(t *testing.T) {
 		})
 	}
 }
-
-var _ = errors.Is
-var _ = io.EOF

@@ -350,7 +350,7 @@ func (x *experiment) mixed(ctx context.Context) error {
 		x.skip("one sequence at a time: nothing can be prefilled beside another")
 		return nil
 	}
-	longest := x.lengths[len(x.lengths)-1]
+	longest := x.longest(func(_ int, ttft time.Duration) bool { return x.left(2 * ttft) })
 	for range min(x.cfg.Repeats, 3) {
 		x.step("a prompt of %d tokens beside a stream", longest)
 		begin := time.Now()
@@ -426,12 +426,13 @@ func (x *experiment) beside(ctx context.Context, promptTokens int) error {
 	return nil
 }
 
-// repeated sends a prompt twice.
+// repeated sends prompts twice. They differ in length by numbers without a
+// common divisor, so that what is cached of them tells in what units.
 func (x *experiment) repeated(ctx context.Context) error {
-	n := x.lengths[max(0, len(x.lengths)-2)]
-	for range min(x.cfg.Repeats, 3) {
+	n := x.longest(func(_ int, ttft time.Duration) bool { return x.left(6 * ttft) })
+	for i := range max(2, min(x.cfg.Repeats, 4)) {
 		x.step("a prompt of %d tokens, twice", n)
-		text, tokens := x.prompts.prompt(n)
+		text, tokens := x.prompts.prompt(max(shortPrompt, n-[]int{0, 17, 35, 54}[i]))
 		first, err := x.client.stream(ctx, ask{text: text, output: firstTokens})
 		if err != nil {
 			return err
@@ -444,7 +445,7 @@ func (x *experiment) repeated(ctx context.Context) error {
 			PromptTokens: tokens, FirstSeconds: first.ttft().Seconds(), AgainSeconds: again.ttft().Seconds(),
 			CachedTokens: again.cached,
 		})
-		if !x.left(4 * time.Since(first.sent)) {
+		if i > 0 && !x.left(2*time.Since(first.sent)) { // one length tells no unit
 			break
 		}
 	}

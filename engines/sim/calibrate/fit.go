@@ -20,7 +20,9 @@ func Fit(s Samples) (*Model, error) {
 	m := &Model{Name: s.Told.Model, TokenRatio: tokenRatio(s.Prefills)}
 	m.fitSlots(s)
 	m.fitChunk(s)
+	m.roomForAll()
 	m.fitPrefix(s)
+	m.fitBlock(s)
 	m.fitLengths(s)
 	m.fitCosts(s)
 	return m, nil
@@ -95,11 +97,18 @@ func (m *Model) fitChunk(s Samples) {
 		if power := math.Exp2(math.Round(math.Log2(size))); math.Abs(size/power-1) < 0.2 {
 			size = power
 		}
-		n := max(int(math.Round(size/m.TokenRatio)), 1)
-		if m.MaxNumSeqs != nil {
-			n = max(n, *m.MaxNumSeqs) // sim.Config asks for it
-		}
-		m.MaxNumBatchedTokens = &n
+		m.MaxNumBatchedTokens = ptr(max(int(math.Round(size/m.TokenRatio)), 1))
+	}
+}
+
+// roomForAll keeps what sim.Config asks for: every running sequence advances.
+func (m *Model) roomForAll() {
+	size := sim.DefaultConfig().MaxNumBatchedTokens
+	if m.MaxNumBatchedTokens != nil {
+		size = *m.MaxNumBatchedTokens
+	}
+	if m.MaxNumSeqs != nil && *m.MaxNumSeqs > size {
+		m.MaxNumBatchedTokens = m.MaxNumSeqs
 	}
 }
 
@@ -153,6 +162,34 @@ func (m *Model) fitPrefix(s Samples) {
 	}
 }
 
+// fitBlock finds in what units prompts are cached: the greatest that all
+// cached lengths are multiples of. Prompts of several lengths are needed for
+// that, since one says little.
+func (m *Model) fitBlock(s Samples) {
+	unit, seen := 0, map[int]bool{}
+	for _, r := range s.Repeats {
+		if r.CachedTokens != nil && *r.CachedTokens > 0 {
+			unit = gcd(unit, *r.CachedTokens)
+			seen[*r.CachedTokens] = true
+		}
+	}
+	if m.PrefixCaching == nil || !*m.PrefixCaching {
+		return // not used
+	}
+	if size := max(1, m.simulated(unit)); len(seen) >= 2 && size <= 256 {
+		m.BlockSize = &size
+		return
+	}
+	m.unknown("block_size: the engine does not say how much of a repeated prompt was cached, or too few were sent")
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
 // fitLengths takes over what the engine says about its context, or what it
 // showed by refusing.
 func (m *Model) fitLengths(s Samples) {
@@ -166,15 +203,27 @@ func (m *Model) fitLengths(s Samples) {
 	default:
 		m.unknown("max_model_len: the engine does not say, and refused none of up to %d simulated tokens", s.Told.LongestPrompt)
 	}
-	blocks := func(tokens int) int { return (tokens + defaults.BlockSize - 1) / defaults.BlockSize }
-	switch {
+	size := defaults.BlockSize
+	if m.BlockSize != nil {
+		size = *m.BlockSize
+	}
+	blocks := func(tokens int) int { return (tokens + size - 1) / size }
+	usual := blocks(defaults.NumGPUBlocks * defaults.BlockSize) // as many tokens
+	longest := defaults.MaxModelLen
+	if m.MaxModelLen != nil {
+		longest = *m.MaxModelLen
+	}
+	switch need := blocks(longest); {
 	case s.Told.Slots > 0 && m.MaxModelLen != nil: // llama.cpp: each slot has room for one context
-		m.NumGPUBlocks = ptr(s.Told.Slots * blocks(*m.MaxModelLen))
-	case m.MaxModelLen != nil && blocks(*m.MaxModelLen) > defaults.NumGPUBlocks:
-		m.NumGPUBlocks = ptr(blocks(*m.MaxModelLen)) // the least that is valid
+		m.NumGPUBlocks = ptr(s.Told.Slots * need)
+	case need > usual:
+		m.NumGPUBlocks = ptr(need) // the least that is valid
 		m.unknown("num_gpu_blocks: not measured; just enough for one request of max_model_len")
 	default:
-		m.unknown("num_gpu_blocks: not measured; the default is kept")
+		if usual != defaults.NumGPUBlocks {
+			m.NumGPUBlocks = ptr(usual)
+		}
+		m.unknown("num_gpu_blocks: not measured; room for %d tokens, as by default", usual*size)
 	}
 }
 

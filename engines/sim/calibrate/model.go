@@ -1,7 +1,7 @@
 package calibrate
 
 import (
-	"math"
+	"strconv"
 
 	"github.com/llmgw/llmgw/engines/sim"
 )
@@ -22,7 +22,10 @@ type Model struct {
 	MaxNumBatchedTokens *int `json:"max_num_batched_tokens"`
 	// MaxModelLen bounds prompt plus answer.
 	MaxModelLen *int `json:"max_model_len"`
-	// NumGPUBlocks is the KV cache in blocks of sim.DefaultConfig.
+	// BlockSize is in what units prompts are cached, 1 where every token
+	// counts.
+	BlockSize *int `json:"block_size"`
+	// NumGPUBlocks is the KV cache, in blocks.
 	NumGPUBlocks *int `json:"num_gpu_blocks"`
 	// PrefixCaching says whether a repeated prompt is computed once only.
 	PrefixCaching *bool `json:"enable_prefix_caching"`
@@ -79,6 +82,7 @@ func (m *Model) Apply(cfg sim.Config) sim.Config {
 		&cfg.MaxNumSeqs:          m.MaxNumSeqs,
 		&cfg.MaxNumBatchedTokens: m.MaxNumBatchedTokens,
 		&cfg.MaxModelLen:         m.MaxModelLen,
+		&cfg.BlockSize:           m.BlockSize,
 		&cfg.NumGPUBlocks:        m.NumGPUBlocks,
 	} {
 		if from != nil {
@@ -115,9 +119,9 @@ func (m *Model) Timing() sim.Timing {
 
 // significant rounds to four digits: no measurement is better.
 func significant(v float64) float64 {
-	if v == 0 {
-		return 0
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+	if err != nil {
+		return v // infinite
 	}
-	scale := math.Pow(10, 3-math.Floor(math.Log10(v)))
-	return math.Round(v*scale) / scale
+	return r
 }

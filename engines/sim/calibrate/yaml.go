@@ -48,6 +48,7 @@ func (r *Report) WriteYAML(w io.Writer) error {
 		{"max_model_len", m.MaxModelLen != nil, cfg.MaxModelLen},
 		{"max_num_seqs", m.MaxNumSeqs != nil, cfg.MaxNumSeqs},
 		{"max_num_batched_tokens", m.MaxNumBatchedTokens != nil, cfg.MaxNumBatchedTokens},
+		{"block_size", m.BlockSize != nil, cfg.BlockSize},
 		{"num_gpu_blocks", m.NumGPUBlocks != nil, cfg.NumGPUBlocks},
 		{"enable_prefix_caching", m.PrefixCaching != nil, cfg.PrefixCaching},
 	} {
