@@ -60,12 +60,19 @@ export async function gone(name) {
   }
 }
 
-/** The engine saw two requests, the second after Retry-After (seconds) was over. */
-export async function retried(name, wait) {
+/**
+ * The engine saw two requests, the second after Retry-After (seconds) was over.
+ * It is the client's first retry: one that came too early would have been
+ * refused by the gateway in between. tries is what a client without a header for
+ * that has counted itself.
+ */
+export async function retried(name, wait, tries) {
   const seen = await requests(name);
   assert.equal(seen.length, 2);
   const gap = seen[1].at_ms - seen[0].at_ms;
   assert.ok(gap >= wait * 1000 - 10, `came back after ${gap} ms`); // a timer may be early
+  if (tries === undefined) assert.deepEqual(seen[1].header['X-Stainless-Retry-Count'], ['1']);
+  else assert.equal(tries, 2);
 }
 
 /** Awaits a rejection and returns its error. */

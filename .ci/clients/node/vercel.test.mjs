@@ -85,8 +85,15 @@ cell(me, 'no-retry', async () => {
 });
 for (const [how, wait] of [['limited', 1], ['loading', 1], ['closing', 0]]) {
   cell(me, `retry-${how}`, async () => {
-    assert.equal((await generateText({ model: model(how), prompt: 'cell retry' })).text, text);
-    await retried(`${me}/${how}`, wait);
+    const told = []; // each answer's Retry-After, which it obeys, but would wait longer without
+    const watching = async (...request) => {
+      const answer = await fetch(...request);
+      told.push(answer.headers.get('retry-after'));
+      return answer;
+    };
+    assert.equal((await generateText({ model: model(how, { fetch: watching }), prompt: 'cell retry' })).text, text);
+    await retried(`${me}/${how}`, wait, told.length);
+    assert.deepEqual(told, [wait ? String(wait) : null, null]);
   });
 }
 /** A stream that breaks off: its text and its error. */

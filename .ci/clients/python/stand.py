@@ -51,7 +51,10 @@ def gone(name):
 
 
 def retried(name, wait):
-    """The engine saw two requests, the second after Retry-After was over."""
+    """The engine saw two requests, the second after Retry-After was over. It is
+    the client's first retry: one that came too early would have been refused by
+    the gateway in between."""
     seen = requests(name)
     assert len(seen) == 2
     assert seen[1]["at_ms"] - seen[0]["at_ms"] >= wait * 1000 - 10  # a timer may be early
+    assert seen[1]["header"]["X-Stainless-Retry-Count"] == ["1"]

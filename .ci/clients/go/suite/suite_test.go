@@ -134,7 +134,9 @@ func must(t *testing.T, err error) {
 }
 
 // retried checks that the engine saw two requests, the second not before the
-// Retry-After of the first was over, less what a timer may be early.
+// Retry-After of the first was over, less what a timer may be early. It must be
+// the client's first retry: one that came too early would have been refused by
+// the gateway in between.
 func retried(t *testing.T, name string, wait time.Duration) {
 	t.Helper()
 	s := book(t, name).Requests
@@ -144,6 +146,7 @@ func retried(t *testing.T, name string, wait time.Duration) {
 	if gap := time.Duration(s[1].AtMillis-s[0].AtMillis) * time.Millisecond; gap < wait-10*time.Millisecond {
 		t.Errorf("the second request came after %v; Retry-After said %v", gap, wait)
 	}
+	equal(t, "the client's count of retries", s[1].Header.Get("X-Stainless-Retry-Count"), "1")
 }
 
 // post sends a recorded request and returns the answer with its whole body.
