@@ -37,7 +37,7 @@ func (b *Body) ResponseID() string { return idOf(b.head) }
 // that starts in the last 4 KiB, else the last in the first 2 KiB.
 func (b *Body) Usage() (Usage, bool) {
 	s := Stream{opts: StreamOptions{Dialect: b.dialect}}
-	s.lastUsage(b.tail)
+	s.lastUsage(lastBytes(b.tail, bodyTail))
 	if s.used == (counters{}) {
 		s.lastUsage(b.head)
 	}

@@ -281,3 +281,28 @@ func FuzzForm(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkForm(b *testing.B) {
+	noise := make([]byte, 4<<20)
+	for i := range noise {
+		noise[i] = byte(i * i >> 7)
+	}
+	for name, sound := range map[string]string{"noise": string(noise), "silence": strings.Repeat("\x00", 4<<20), "dashes": strings.Repeat("-", 4<<20), "line ends": strings.Repeat("\r\n--", 1<<20)} {
+		body := []byte(form("----WebKitFormBoundary7MA4YWxkTrZu0gW", field("model", "m"), file("file", "a", sound)))
+		b.Run(name+"/size=4MB", func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				f, err := openai.NewForm("multipart/form-data; boundary=----WebKitFormBoundary7MA4YWxkTrZu0gW")
+				if err == nil {
+					_, err = f.Write(body)
+				}
+				if err == nil {
+					err = f.Close()
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

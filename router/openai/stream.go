@@ -111,7 +111,7 @@ func (s *Stream) Done() bool { return s.done }
 // Ended is whether an answer of which no more comes says itself that it is
 // complete: it is Done or, for engines that send no [DONE], its last 2 KiB have a
 // reason why it finished.
-func (s *Stream) Ended() bool { return s.done || finished(s.tail) }
+func (s *Stream) Ended() bool { return s.done || finished(lastBytes(s.tail, finishTail)) }
 
 // ResponseID is the ID of the response that a stream of DialectResponses brings,
 // empty until an event has told it.
