@@ -115,7 +115,7 @@ func TestRecoversParameters(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := config()
-				cfg.API = tt.api
+				cfg.API, cfg.Repeats, cfg.MaxConcurrency = tt.api, 3, 16
 				r, err := simulated(t, tt.engine, cfg)
 				if err != nil {
 					t.Fatal(err)

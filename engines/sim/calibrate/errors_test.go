@@ -234,7 +234,9 @@ func TestShortContext(t *testing.T) {
 			}
 			e.ServeHTTP(w, r)
 		})
-		r, err := calibrate.Run(t.Context(), config(), calibrate.Deps{Client: serve(t, silent)})
+		cfg := config()
+		cfg.Repeats, cfg.MaxConcurrency = 2, 4
+		r, err := calibrate.Run(t.Context(), cfg, calibrate.Deps{Client: serve(t, silent)})
 		if err != nil {
 			t.Fatal(err)
 		}

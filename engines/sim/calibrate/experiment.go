@@ -322,7 +322,7 @@ func together(readings []*reading, promptTokens int) (Decode, bool) {
 		}
 		context += (float64(promptTokens) + sum/float64(inside)) / float64(len(readings))
 	}
-	return Decode{Sequences: len(readings), ContextTokens: context, IntervalSecond: center(gaps)}, true
+	return Decode{Sequences: len(readings), ContextTokens: context, IntervalSeconds: center(gaps)}, true
 }
 
 // tokensPerEvent is 1 where each token comes as an event of its own. An engine

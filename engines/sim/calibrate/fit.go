@@ -62,6 +62,8 @@ func (m *Model) fitSlots(s Samples) {
 		m.MaxNumSeqs = &surest.Overlap
 	case s.Told.Slots > 0:
 		m.MaxNumSeqs = &s.Told.Slots
+	case len(s.Waves) == 0:
+		m.unknown("max_num_seqs: no waves were measured")
 	default:
 		m.unknown("max_num_seqs: nobody had to wait with %d requests at once, so that many or more", s.Told.SentAtMost)
 	}
@@ -251,7 +253,7 @@ func (m *Model) fitCosts(s Samples) {
 		b := float64(d.Sequences)
 		row := make([]float64, terms)
 		row[termStep], row[termSequence], row[termRead] = 1, b, b*d.ContextTokens
-		rows, y = append(rows, row), append(y, d.IntervalSecond)
+		rows, y = append(rows, row), append(y, d.IntervalSeconds)
 	}
 	fit := leastSquares(rows, y)
 	m.TTFT, m.Interval = misfit(fit.misfit[:prefills]), misfit(fit.misfit[prefills:])

@@ -22,9 +22,9 @@ type Prefill struct {
 
 // Decode is a time during which the same sequences were decoded together.
 type Decode struct {
-	Sequences      int     `json:"sequences"`
-	ContextTokens  float64 `json:"context_tokens"`   // of one sequence, the mean
-	IntervalSecond float64 `json:"interval_seconds"` // between two tokens of one sequence, the median
+	Sequences       int     `json:"sequences"`
+	ContextTokens   float64 `json:"context_tokens"`   // of one sequence, the mean
+	IntervalSeconds float64 `json:"interval_seconds"` // between two tokens of one sequence, the median
 }
 
 // Wave is requests sent at one moment.
