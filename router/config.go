@@ -58,7 +58,7 @@ type Config struct {
 	// ResponsePins is for how many stored answers of /v1/responses the router
 	// remembers which endpoint has them, so that previous_response_id and
 	// /v1/responses/{id} get there; who was not asked for longest is forgotten
-	// first. Default 100000, some 40 MB when they are all in use; 0 remembers
+	// first. Default 100000, 24 MB when they are all in use; 0 remembers
 	// none; negative is an error.
 	ResponsePins int `yaml:"response_pins"`
 	// ResponsePinTTL is how long after its last use a stored answer's endpoint

@@ -4,7 +4,7 @@ import "bytes"
 
 // finishTail is how much of a stream's end is searched for a finish reason: the
 // last chunk, and one with usage behind it.
-const finishTail = 2 << 10
+const finishTail = 1 << 10
 
 // keepTail adds p to tail, in tail's memory, and keeps the last n bytes at least.
 // It keeps up to twice as many, so that a small p does not move all of them.

@@ -109,7 +109,7 @@ func (s *Stream) Usage() (Usage, bool) { return s.used.usage(s.opts.Dialect) }
 func (s *Stream) Done() bool { return s.done }
 
 // Ended is whether an answer of which no more comes says itself that it is
-// complete: it is Done or, for engines that send no [DONE], its last 2 KiB have a
+// complete: it is Done or, for engines that send no [DONE], its last KiB has a
 // reason why it finished.
 func (s *Stream) Ended() bool { return s.done || finished(lastBytes(s.tail, finishTail)) }
 
