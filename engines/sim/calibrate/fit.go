@@ -99,7 +99,7 @@ func (m *Model) fitChunk(s Samples) {
 		if power := math.Exp2(math.Round(math.Log2(size))); math.Abs(size/power-1) < 0.2 {
 			size = power
 		}
-		m.MaxNumBatchedTokens = ptr(max(int(math.Round(size/m.TokenRatio)), 1))
+		m.MaxNumBatchedTokens = new(max(int(math.Round(size/m.TokenRatio)), 1))
 	}
 }
 
@@ -156,9 +156,9 @@ func (m *Model) fitPrefix(s Samples) {
 	case n == 0:
 		m.unknown("enable_prefix_caching: no prompt was sent twice")
 	case 2*said > n || 2*faster > n:
-		m.PrefixCaching = ptr(true)
+		m.PrefixCaching = new(true)
 	case 2*slower > n:
-		m.PrefixCaching = ptr(false)
+		m.PrefixCaching = new(false)
 	default:
 		m.unknown("enable_prefix_caching: a repeated prompt was neither clearly faster nor as slow as before")
 	}
@@ -198,9 +198,9 @@ func (m *Model) fitLengths(s Samples) {
 	defaults := sim.DefaultConfig()
 	switch {
 	case s.Told.MaxModelLen > 0:
-		m.MaxModelLen = ptr(max(m.simulated(s.Told.MaxModelLen), 1))
+		m.MaxModelLen = new(max(m.simulated(s.Told.MaxModelLen), 1))
 	case s.Told.RefusedAbove > 0:
-		m.MaxModelLen = ptr(s.Told.RefusedAbove + defaults.BlockSize)
+		m.MaxModelLen = new(s.Told.RefusedAbove + defaults.BlockSize)
 		m.unknown("max_model_len: a prompt of %d simulated tokens was taken and one twice as long refused; the lower is used", s.Told.RefusedAbove)
 	default:
 		m.unknown("max_model_len: the engine does not say, and refused none of up to %d simulated tokens", s.Told.LongestPrompt)
@@ -217,13 +217,13 @@ func (m *Model) fitLengths(s Samples) {
 	}
 	switch need := blocks(longest); {
 	case s.Told.Slots > 0 && m.MaxModelLen != nil: // llama.cpp: each slot has room for one context
-		m.NumGPUBlocks = ptr(s.Told.Slots * need)
+		m.NumGPUBlocks = new(s.Told.Slots * need)
 	case need > usual:
-		m.NumGPUBlocks = ptr(need) // the least that is valid
+		m.NumGPUBlocks = new(need) // the least that is valid
 		m.unknown("num_gpu_blocks: not measured; just enough for one request of max_model_len")
 	default:
 		if usual != defaults.NumGPUBlocks {
-			m.NumGPUBlocks = ptr(usual)
+			m.NumGPUBlocks = new(usual)
 		}
 		m.unknown("num_gpu_blocks: not measured; room for %d tokens, as by default", usual*size)
 	}
@@ -288,6 +288,8 @@ func (m *Model) explain(s Samples) {
 		switch {
 		case c.ErrorSeconds == nil:
 			m.unknown("timing.%s: not told apart from the other costs by what was measured; part of them", c.Key)
+		case *c.ErrorSeconds > c.Seconds:
+			m.unknown("timing.%s: may as well be nothing; it matters little in what was measured", c.Key)
 		case *c.ErrorSeconds > c.Seconds/2:
 			m.unknown("timing.%s: known to a factor of about two only; it matters little in what was measured", c.Key)
 		}
@@ -326,5 +328,3 @@ func misfit(relative []float64) Misfit {
 func seconds(s float64) time.Duration {
 	return time.Duration(math.Round(s*1e6)) * time.Microsecond
 }
-
-func ptr[T any](v T) *T { return &v }
