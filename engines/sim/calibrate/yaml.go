@@ -73,7 +73,7 @@ func (r *Report) WriteYAML(w io.Writer) error {
 
 // quality says how well a cost is known.
 func (c Cost) quality() string {
-	if c.ErrorSeconds == nil {
+	if c.ErrorSeconds == nil || c.Seconds == 0 {
 		return "not told apart: costs nothing of its own"
 	}
 	return fmt.Sprintf("± %.0f %%", min(999, 100**c.ErrorSeconds/c.Seconds))
