@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
+// lone opens a connection for each request: the tests' own requests shall not
+// meet connections that the engine closes.
+var lone = &http.Transport{DisableKeepAlives: true}
+
 // client has a limit on everything, so that no test hangs.
-var client = &http.Client{Timeout: time.Minute}
+var client = &http.Client{Transport: lone, Timeout: time.Minute}
 
 // answer is a whole answer.
 type answer struct {

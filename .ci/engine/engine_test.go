@@ -35,6 +35,9 @@ type kind struct {
 	// finishesWhole says that the engine writes an answer that is not streamed
 	// to its end although the client has left.
 	finishesWhole bool
+	// joinsTokens says that a stream's event has several tokens if the engine's
+	// HTTP side lags, so that no two streams need be alike.
+	joinsTokens bool
 	// tooLong is a piece of the message about a prompt over the context.
 	tooLong string
 }
@@ -63,11 +66,12 @@ var kinds = map[string]kind{
 				"--max-num-seqs", strconv.Itoa(slots), "--max-model-len", strconv.Itoa(contextLength),
 				"--dtype", "float32", "--enforce-eager"}
 		},
-		startup:   5 * time.Minute,
-		running:   "vllm:num_requests_running",
-		generated: "vllm:generation_tokens_total",
-		paths:     []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"},
-		tooLong:   "maximum context length",
+		startup:     5 * time.Minute,
+		running:     "vllm:num_requests_running",
+		generated:   "vllm:generation_tokens_total",
+		paths:       []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"},
+		joinsTokens: true,
+		tooLong:     "maximum context length",
 	},
 }
 
