@@ -296,17 +296,20 @@ func (m *Model) explain(s Samples) {
 	}
 }
 
-// medians joins the prefills of equal prompts.
+// medians joins the prefills of equal prompts of which about as much was
+// cached: a token more or less of the template makes no other prompt.
 func medians(prefills []Prefill) []Prefill {
+	const about = 16
 	type key struct{ prompt, cached int }
-	groups := map[key][]float64{}
+	times, cached := map[key][]float64{}, map[key]int{}
 	for _, p := range prefills {
-		k := key{p.PromptTokens, p.CachedTokens}
-		groups[k] = append(groups[k], p.TTFTSeconds)
+		k := key{p.PromptTokens, p.CachedTokens / about}
+		times[k] = append(times[k], p.TTFTSeconds)
+		cached[k] = p.CachedTokens
 	}
 	var out []Prefill
-	for k, times := range groups {
-		out = append(out, Prefill{PromptTokens: k.prompt, CachedTokens: k.cached, TTFTSeconds: median(times)})
+	for k, t := range times {
+		out = append(out, Prefill{PromptTokens: k.prompt, CachedTokens: cached[k], TTFTSeconds: median(t)})
 	}
 	slices.SortFunc(out, func(a, b Prefill) int {
 		return cmp.Or(cmp.Compare(a.PromptTokens, b.PromptTokens), cmp.Compare(a.CachedTokens, b.CachedTokens))
