@@ -52,7 +52,7 @@ func TestErrorEvent(t *testing.T) {
 }
 
 func TestNormalizeError(t *testing.T) {
-	shaped := ` {"type":"error","error":{"type":"x_error","message":"m","extra":1}}`
+	shaped := ` {"type":"error","error":{"type":"not_found_error","message":"m","extra":1}}`
 	silent := "The engine answered 500 Internal Server Error without saying why. Try again, or ask the operator with the id of this request."
 	tests := []struct {
 		name   string
@@ -61,6 +61,7 @@ func TestNormalizeError(t *testing.T) {
 		want   string
 	}{
 		{"has the shape", 400, shaped, shaped},
+		{"a type of the engine's own", 400, `{"type":"error","error":{"type":"BadRequestError","message":"m"}}`, `{"type":"error","error":{"type":"invalid_request_error","message":"m"},"request_id":"r"}`},
 		{"OpenAI", 400, `{"error":{"message":"m","type":"BadRequestError","param":null,"code":400}}`, `{"type":"error","error":{"type":"invalid_request_error","message":"m"},"request_id":"r"}`},
 		{"flat", 404, `{"object":"error","message":"m","type":"x","code":404}`, `{"type":"error","error":{"type":"not_found_error","message":"m"},"request_id":"r"}`},
 		{"string", 429, `{"error":"slow"}`, `{"type":"error","error":{"type":"rate_limit_error","message":"slow"},"request_id":"r"}`},

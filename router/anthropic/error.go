@@ -49,6 +49,16 @@ func (e *Error) kind() string {
 	return TypeOf(e.Status)
 }
 
+// known reports whether clients that tell errors apart by type know it.
+func known(typ string) bool {
+	switch typ {
+	case TypeInvalidRequest, TypeAuthentication, TypeBilling, TypePermission, TypeNotFound,
+		TypeRequestTooLarge, TypeRateLimit, TypeAPI, TypeTimeout, TypeOverloaded:
+		return true
+	}
+	return false
+}
+
 // TypeOf is the type that errors with this status have.
 func TypeOf(status int) string {
 	switch status {
@@ -126,13 +136,14 @@ func ErrorEvent(e *Error, requestID string) []byte {
 
 // NormalizeError returns the body of an engine's answer with an error status
 // in the shape of the Anthropic API. A body that has it is returned as it is:
-// "type" is "error" and an "error" object has string type and message. Others,
-// those of the OpenAI API included, are wrapped; their message is kept, cut at
-// 4 KiB, and the type goes by the status. The body must be whole and decoded,
+// "type" is "error" and an "error" object has a message and one of the API's
+// types (vLLM gives the shape its own, as BadRequestError). Others, those of the
+// OpenAI API included, are wrapped; their message is kept, cut at 4 KiB, and the
+// type goes by the status. The body must be whole and decoded,
 // and small enough to be parsed at once.
 func NormalizeError(status int, contentType string, body []byte, requestID string) []byte {
 	f := apierror.Read(contentType, body)
-	if f.Shape == apierror.ShapeNested && f.Root == "error" && f.Type != "" && f.Message != "" {
+	if f.Shape == apierror.ShapeNested && f.Root == "error" && known(f.Type) && f.Message != "" {
 		return body
 	}
 	e := Error{Status: status, Message: f.Message}

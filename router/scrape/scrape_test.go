@@ -400,6 +400,21 @@ func TestFindsOutTheEngine(t *testing.T) {
 	})
 }
 
+// An engine that loads answers every path alike; what is told is of the path
+// that most engines have.
+func TestTellsOfTheUsualPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vllm.Metrics(), trtllm.Metrics())
+		r.engines["a"] = &engine{answer: page(503, "loading")}
+		r.replace(t, spec("a", engines.Auto))
+		defer r.run(t)()
+		wait(time.Second)
+		if log := r.logs.String(); !strings.Contains(log, "/metrics") || strings.Contains(log, "/prometheus/metrics") {
+			t.Errorf("want a line about /metrics, got:\n%s", log)
+		}
+	})
+}
+
 func TestForeignPathIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vllm.Metrics(), trtllm.Metrics())

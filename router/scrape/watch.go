@@ -113,17 +113,24 @@ func (w *watch) scrape(ctx context.Context) (Outcome, error) {
 // alone for a while: trtllm-serve's /metrics is JSON, and reading it takes it
 // away from whom it is for.
 func (w *watch) identify(ctx context.Context, buffer *[]byte) (Outcome, error) {
-	outcome, err := OutcomeUnrecognised, error(errUnknown)
+	first, why := OutcomeUnset, error(nil)
 	for _, path := range w.paths {
 		if at, ok := w.foreign[path]; ok && time.Since(at) < foreignPause {
 			continue
 		}
-		outcome, err = w.read(ctx, path, buffer)
+		outcome, err := w.read(ctx, path, buffer)
 		if w.contract != nil || outcome == OutcomeTimeout || outcome == OutcomeUnreachable {
-			break // found, or the other paths will fare no better
+			return outcome, err // found, or the other paths will fare no better
+		}
+		if first == OutcomeUnset {
+			// Told of is what the usual path had, not the rarest.
+			first, why = outcome, err
 		}
 	}
-	return outcome, err
+	if first == OutcomeUnset {
+		return OutcomeUnrecognised, errUnknown
+	}
+	return first, why
 }
 
 // read gets one page and gives what it says to the endpoint.
