@@ -21,10 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"regexp"
-	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/llmgw/llmgw/cmd/internal/bench/engine"
@@ -73,33 +70,13 @@ func parseFlags(args []string) (options, error) {
 	return o, nil
 }
 
-func main() {
-	if played, err := peer.RunRole(os.Args[1:]); played {
-		exit(err)
-	}
-	// Children get a signal when the thread that started them ends.
-	runtime.LockOSThread()
-	opts, err := parseFlags(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		err = run(opts)
-	}
-	exit(err)
-}
+func main() { peer.Main(run) }
 
-func exit(err error) {
+func run(ctx context.Context, args []string) error {
+	opts, err := parseFlags(args)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return err
 	}
-	os.Exit(0)
-}
-
-func run(opts options) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	out, err := runSoak(ctx, opts)
 	if err != nil {
 		return err
