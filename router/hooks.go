@@ -11,14 +11,19 @@ import (
 
 // The five hooks are where other parts of a gateway plug in. Each has one
 // method; a nil hook in [Deps] is one that lets everything pass and keeps
-// nothing. A hook refuses a request with an error that is, or wraps, an
-// *openai.Error, which the client gets in the shape of the API it called; any
-// other error is answered 503 and logged. Hooks may be called concurrently.
+// nothing. They may be called concurrently. A hook that panics drops the
+// client's connection; what was taken before is given back all the same.
 
 // Caller says who sent a request.
+//
+// It refuses one with an error that is, or wraps, an [*openai.Error], such as
+// [openai.Unauthorized]: the client gets its status, code, message and
+// Retry-After, in the shape of the API it called. Any other error is a failure
+// of the hook: the client gets 503 overloaded and none of its text, and it is
+// logged.
 type Caller interface {
 	// Identify looks at the request's headers and must not touch its body, of
-	// which nothing has been read.
+	// which nothing has been read. With an error the Identity is not used.
 	Identify(r *http.Request) (Identity, error)
 }
 
@@ -39,10 +44,14 @@ func (i *Identity) allows(model string) bool { return i.MayUse == nil || i.MayUs
 
 // Charger checks a request against its caller's limits and charges it, in one
 // step, on an estimate.
+//
+// It refuses one with an error that is, or wraps, an [*openai.Error], such as
+// [openai.RateLimited]. Any other error is a failure of the hook: the client
+// gets 503 overloaded and none of its text, and it is logged.
 type Charger interface {
 	// Charge is called once for each request that was understood and allowed.
 	// The Charge it returns is settled exactly once, whatever becomes of the
-	// request.
+	// request; with an error there is none.
 	Charge(ctx context.Context, e Estimate) (Charge, error)
 }
 
@@ -63,9 +72,15 @@ type Estimate struct {
 }
 
 // Admitter decides whether a request may run now.
+//
+// It refuses one with an error that is, or wraps, an [*openai.Error], such as
+// [openai.Overloaded] or [openai.RateLimited]. Any other error is a failure of
+// the hook: the client gets 503 overloaded and none of its text, and it is
+// logged, unless the client had left, as ctx then says.
 type Admitter interface {
 	// Admit returns once the request may run, or refuses it. It blocks no longer
-	// than ctx lasts. The Lease it returns is released exactly once.
+	// than ctx lasts. The Lease it returns is released exactly once; with an
+	// error there is none.
 	Admit(ctx context.Context, a Admission) (Lease, error)
 }
 

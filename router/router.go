@@ -28,6 +28,10 @@ type Deps struct {
 	// Models is the catalog. Required.
 	Models Models
 
+	// The hooks. The first three refuse a request with an error that is, or
+	// wraps, an [*openai.Error], such as openai.Unauthorized or
+	// openai.RateLimited: the client gets that. Any other error of theirs is
+	// answered 503 overloaded, and logged.
 	Caller   Caller   // nil: everybody is nobody in particular and may use everything
 	Charger  Charger  // nil: nothing costs anything
 	Admitter Admitter // nil: every request may run at once

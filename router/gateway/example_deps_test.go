@@ -23,10 +23,7 @@ func (k keys) Identify(r *http.Request) (router.Identity, error) {
 	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	tenant, ok := k[key]
 	if !ok {
-		return router.Identity{}, &openai.Error{
-			Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key",
-			Message: "The key is not known. Ask the operator for one.", NoRetry: true,
-		}
+		return router.Identity{}, openai.Unauthorized("The key is not known. Ask the operator for one.")
 	}
 	return router.Identity{Tenant: tenant}, nil
 }

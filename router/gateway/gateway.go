@@ -32,6 +32,9 @@ var ErrNoEndpoint = errors.New("gateway: no endpoint takes requests")
 // Deps are the gateway's collaborators. The hooks are those of package router;
 // nil ones let everything pass.
 type Deps struct {
+	// The hooks. The first three refuse a request with an error that is, or
+	// wraps, an *openai.Error, such as openai.Unauthorized or
+	// openai.RateLimited. Any other error is answered 503 overloaded, and logged.
 	Caller   router.Caller
 	Charger  router.Charger
 	Admitter router.Admitter

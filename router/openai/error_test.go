@@ -68,6 +68,10 @@ func TestErrors(t *testing.T) {
 		{"path", openai.NotFound("GET", "/v2/x"), 404, "invalid_request_error", "unknown_url", ""},
 		{"method", openai.MethodNotAllowed("PUT", "GET, HEAD"), 405, "invalid_request_error", "method_not_allowed", ""},
 		{"internal", openai.Internal(), 500, "server_error", "internal_error", ""},
+		{"unauthorized", openai.Unauthorized(""), 401, "invalid_request_error", "invalid_api_key", ""},
+		{"unauthorized, in own words", openai.Unauthorized("Ask the operator for a key, which begins with gw-."), 401, "invalid_request_error", "invalid_api_key", ""},
+		{"limited", openai.RateLimited(time.Second, ""), 429, "rate_limit_error", "rate_limit_exceeded", ""},
+		{"limited, in own words", openai.RateLimited(time.Second, "Your limit is 10 requests a minute."), 429, "rate_limit_error", "rate_limit_exceeded", ""},
 		{"type by status", &openai.Error{Status: 429, Message: "x"}, 429, "rate_limit_error", "", ""},
 		{"type by status 403", &openai.Error{Status: 403, Message: "x"}, 403, "permission_error", "", ""},
 	}
@@ -120,6 +124,11 @@ func TestErrorHeaders(t *testing.T) {
 		{"loading is capped", openai.ModelLoading("m", time.Hour), http.Header{
 			"Retry-After": {"8"}, "Retry-After-Ms": {"8000"}, "X-Should-Retry": {"true"}}},
 		{"never at once", openai.NoEndpoint("m", 0), http.Header{
+			"Retry-After": {"1"}, "Retry-After-Ms": {"1000"}, "X-Should-Retry": {"true"}}},
+		{"unauthorized", openai.Unauthorized(""), http.Header{"X-Should-Retry": {"false"}}},
+		{"limited", openai.RateLimited(90*time.Second, ""), http.Header{
+			"Retry-After": {"90"}, "Retry-After-Ms": {"90000"}, "X-Should-Retry": {"true"}}},
+		{"limited, never at once", openai.RateLimited(0, ""), http.Header{
 			"Retry-After": {"1"}, "Retry-After-Ms": {"1000"}, "X-Should-Retry": {"true"}}},
 		{"method", openai.MethodNotAllowed("PUT", "GET, HEAD"), http.Header{"Allow": {"GET, HEAD"}, "X-Should-Retry": {"false"}}},
 	}

@@ -37,6 +37,8 @@ const (
 	CodeUpstreamFailed      = "upstream_failed"
 	CodeUpstreamTimeout     = "upstream_timeout"
 	CodeOverloaded          = "overloaded"
+	CodeInvalidAPIKey       = "invalid_api_key"
+	CodeRateLimitExceeded   = "rate_limit_exceeded"
 	CodeInternal            = "internal_error"
 )
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/llmgw/llmgw/router/openai"
 )
@@ -55,6 +56,17 @@ func ExampleStream() {
 	// ""
 	// "data: [DONE]\n\n"
 	// true true 5
+}
+
+// A hook that refuses returns an *Error, wrapped or not.
+func ExampleRateLimited() {
+	err := fmt.Errorf("charge: %w", openai.RateLimited(12*time.Second, "Your limit is 10 requests a minute. Try again in 12 s."))
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		fmt.Printf("%d %v\n%s\n", e.Status, e.RetryAfter, e.JSON())
+	}
+	// Output:
+	// 429 12s
+	// {"error":{"message":"Your limit is 10 requests a minute. Try again in 12 s.","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}
 }
 
 func ExampleNormalizeError() {

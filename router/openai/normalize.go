@@ -59,7 +59,7 @@ func codeOf(status int, message string) string {
 		}
 		return CodeInvalidRequest
 	case http.StatusUnauthorized:
-		return "invalid_api_key"
+		return CodeInvalidAPIKey
 	case http.StatusForbidden:
 		return "permission_denied"
 	case http.StatusNotFound:
@@ -74,7 +74,7 @@ func codeOf(status int, message string) string {
 	case http.StatusRequestEntityTooLarge:
 		return CodeBodyTooLarge
 	case http.StatusTooManyRequests:
-		return "rate_limit_exceeded"
+		return CodeRateLimitExceeded
 	case http.StatusServiceUnavailable:
 		if strings.HasPrefix(lower, "loading model") {
 			return CodeModelLoading // llama-server

@@ -26,10 +26,7 @@ func (c Callers) Identify(r *http.Request) (router.Identity, error) {
 	if id, ok := c[key]; ok {
 		return id, nil
 	}
-	return router.Identity{}, &openai.Error{
-		Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key",
-		Message: "The API key is not known. Send one that is.", NoRetry: true,
-	}
+	return router.Identity{}, openai.Unauthorized("")
 }
 
 // Only is an Identity.MayUse that allows the models named.
@@ -54,10 +51,7 @@ type Meter struct {
 func (m *Meter) Charge(context.Context, router.Estimate) (router.Charge, error) {
 	if n := m.open.Add(1); m.Limit > 0 && n > m.Limit {
 		m.open.Add(-1)
-		return nil, &openai.Error{
-			Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", RetryAfter: time.Second,
-			Message: "Too many requests at once. Try again shortly.",
-		}
+		return nil, openai.RateLimited(time.Second, "Too many requests at once. Try again shortly.")
 	}
 	m.charged.Add(1)
 	return &charge{meter: m}, nil
