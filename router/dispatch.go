@@ -62,6 +62,7 @@ func (c *call) request() {
 		Deadline: c.out.Start.Add(c.rt.cfg.Total),
 	}
 	c.sched = schedule.Request{
+		Tenant: c.identity.Tenant, Band: c.identity.Band,
 		Session: c.out.Session, Pin: c.pin, PromptBytes: c.out.PromptBytes,
 		MaxTokens: int(min(c.peek.MaxTokens, 1<<30)), Stream: c.peek.Stream,
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router/gateway"
+	"github.com/llmgw/llmgw/router/routertest"
 	"github.com/llmgw/llmgw/router/schedule"
 )
 
@@ -15,16 +16,19 @@ func TestDebugProfileLogsDecisions(t *testing.T) {
 	e := newRaw(t, good)
 	cfg := config(at("a", e.url, "m", "n"), at("b", e.url))
 	cfg.Models = []catalog.Model{{Name: "m", RoutingProfile: schedule.Debug}, {Name: "n"}}
-	f := newFleet(t, cfg)
+	f := newFleet(t, cfg, func(d *gateway.Deps) {
+		d.Caller = routertest.Callers{"k": {Tenant: "acme", Band: "gold"}, "": {}}
+	})
 
 	f.do("POST", "/v1/chat/completions", `{"model":"n"}`)
 	if got := f.log.String(); strings.Contains(got, `"decision"`) {
 		t.Errorf("the profile chat logs decisions:\n%s", got)
 	}
-	f.do("POST", "/v1/chat/completions", `{"model":"m"}`, "X-Request-Id", "req_1")
+	f.do("POST", "/v1/chat/completions", `{"model":"m"}`, "X-Request-Id", "req_1", "Authorization", "Bearer k")
 	got := f.log.String()
 	for _, want := range []string{
 		`"msg":"decision","request":"req_1"`, `"result":"ok"`, `"attempts":1`, `"profile":"debug"`,
+		`"tenant":"acme","band":"gold"`,
 		`{"scorer":"inflight","weight":2,"vote":`,
 	} {
 		if !strings.Contains(got, want) {

@@ -15,7 +15,7 @@ func TestDecideAllocates(t *testing.T) {
 	s := newScheduler(t, schedule.Deps{})
 	now := time.Now()
 	pool := newPool(t, 100, now)
-	req := &schedule.Request{Model: "m", Session: "s", Now: now}
+	req := &schedule.Request{Model: "m", Tenant: "t", Band: "b", Session: "s", Now: now}
 	var rec schedule.Decision
 	for _, r := range []*schedule.Decision{nil, &rec} {
 		allocs := testing.AllocsPerRun(200, func() {

@@ -19,9 +19,12 @@ type Drop struct {
 // reuses its memory, so a caller that keeps one allocates nothing for it; what
 // it holds is valid until the next use. It belongs to one goroutine at a time.
 type Decision struct {
-	// Profile and Model are what was asked for; Session whether there was one.
+	// Profile and Model are what was asked for, Tenant and Band by whom; Session
+	// whether there was one.
 	Profile string
 	Model   string
+	Tenant  string
+	Band    string
 	Session bool
 	// Pin is the only endpoint that was allowed, by ID; empty: any.
 	Pin string
@@ -73,6 +76,7 @@ func (d *Decision) votesOf(scorer int) []float64 {
 // reset makes the record ready for a decision.
 func (d *Decision) reset(p *compiled, req *Request, draw uint64) {
 	d.Profile, d.Model, d.Session, d.Pin, d.At = p.Name, req.Model, req.Session != "", req.Pin, req.Now
+	d.Tenant, d.Band = req.Tenant, req.Band
 	d.Candidates, d.Dropped, d.Scores, d.votes = d.Candidates[:0], d.Dropped[:0], d.Scores[:0], d.votes[:0]
 	d.Picked, d.Draw, d.Attempts = -1, draw, 0
 	d.drops, d.refused = slices.Grow(d.drops[:0], len(p.blames))[:len(p.blames)], d.refused[:0]

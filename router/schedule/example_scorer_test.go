@@ -66,6 +66,62 @@ func ExampleScorer() {
 	// nearby votes 1.0 on near
 }
 
+// lanes votes for a pool of its own for each band.
+type lanes map[string]string
+
+func (lanes) Name() string { return "lanes" }
+
+func (l lanes) Score(r *schedule.Request, cs []schedule.Candidate, out []float64) {
+	for i := range cs {
+		out[i] = 0
+		if cs[i].Endpoint.Spec().Pool == l[r.Band] {
+			out[i] = 1
+		}
+	}
+}
+
+// A scorer may look at who asks: at the tenant and the band that the router's
+// Caller hook found out.
+func ExampleScorer_caller() {
+	s, err := schedule.New(schedule.DefaultConfig(), schedule.Deps{Profiles: []schedule.Profile{{
+		Name: "by-band", Picker: schedule.MaxScore{},
+		Scorers: []schedule.Weighted{{Scorer: lanes{"batch": "old", "interactive": "new"}, Weight: 1}},
+	}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	set, err := endpoint.NewSet(endpoint.DefaultConfig(), endpoint.Deps{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	models := []endpoint.Model{{Name: "m"}}
+	err = set.Replace([]endpoint.Spec{
+		{ID: "a100", URL: "http://10.0.0.5:8000", Pool: "old", Models: models},
+		{ID: "h200", URL: "http://10.0.0.6:8000", Pool: "new", Models: models},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pool := set.Snapshot().ForModel("m")
+	var rec schedule.Decision
+	for _, band := range []string{"batch", "interactive"} {
+		request := schedule.Request{Model: "m", Tenant: "acme", Band: band, Now: time.Now()}
+		_, held, err := s.Decide("by-band", &request, pool, nil, &rec)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		held.Release()
+		fmt.Println(rec.Explain())
+	}
+	// Output:
+	// by-band picks a100 for tenant acme in band batch; a100 1.000 = lanes 1.00*1; h200 0.000 = lanes 0.00*1
+	// by-band picks h200 for tenant acme in band interactive; a100 0.000 = lanes 0.00*1; h200 1.000 = lanes 1.00*1
+}
+
 // Why a request went where it went, in one line; Explain also encodes as JSON.
 func ExampleExplanation_String() {
 	cfg := schedule.DefaultConfig()

@@ -7,10 +7,13 @@ import (
 )
 
 // Explanation is a decision in a form to show and to encode. It names
-// endpoints and never a session key or a secret. What is unknown is absent.
+// endpoints and the tenant, and never a session key or a secret. What is
+// unknown is absent.
 type Explanation struct {
 	Profile    string                 `json:"profile"`
 	Model      string                 `json:"model"`
+	Tenant     string                 `json:"tenant,omitempty"`
+	Band       string                 `json:"band,omitempty"`
 	Session    bool                   `json:"session"`
 	Pin        string                 `json:"pin,omitempty"`
 	At         time.Time              `json:"at"`
@@ -52,9 +55,9 @@ type DropExplanation struct {
 	State    string `json:"state"`
 }
 
-// String is the explanation in one line, as for a log: the pick, then each
-// candidate with its score and the votes that make it, each beside its weight,
-// then what was dropped and why.
+// String is the explanation in one line, as for a log: the pick, for whom if
+// that is known, then each candidate with its score and the votes that make it,
+// each beside its weight, then what was dropped and why.
 func (x *Explanation) String() string {
 	var b strings.Builder
 	pick := "nobody"
@@ -62,6 +65,12 @@ func (x *Explanation) String() string {
 		pick = x.Picked
 	}
 	fmt.Fprintf(&b, "%s picks %s", x.Profile, pick)
+	if x.Tenant != "" {
+		fmt.Fprintf(&b, " for tenant %s", x.Tenant)
+	}
+	if x.Band != "" {
+		fmt.Fprintf(&b, " in band %s", x.Band)
+	}
 	for i := range x.Candidates {
 		c := &x.Candidates[i]
 		fmt.Fprintf(&b, "; %s %.3f", c.Endpoint, c.Score)
@@ -82,6 +91,8 @@ func (d *Decision) Explain() *Explanation {
 	x := &Explanation{
 		Profile:    d.Profile,
 		Model:      d.Model,
+		Tenant:     d.Tenant,
+		Band:       d.Band,
 		Session:    d.Session,
 		Pin:        d.Pin,
 		At:         d.At,

@@ -11,6 +11,10 @@ import (
 type Request struct {
 	// Model is the canonical model.
 	Model string
+	// Tenant and Band are who asks, as the router's Caller hook said: whose turn
+	// it is, and the priority class. Empty: nobody in particular, the default
+	// band. The built-in scorers do not look at them; one of your own may.
+	Tenant, Band string
 	// Session is the affinity key, empty for none.
 	Session string
 	// Pin is the ID of the only endpoint that the request may go to, as when it
