@@ -38,7 +38,8 @@
 // Recorded traces have lengths and identities of blocks, not texts. A
 // [Prompter] makes a text with as many tokens, in the count of the simulated
 // tokenizer ([sim.CountTokens]), that shares with other texts exactly the
-// blocks that the trace says.
+// blocks that the trace says. With another seed ([Prompter.Seeded]) it makes
+// other texts that share as much.
 //
 // Engines with a tokenizer of their own count a little more, since only the
 // word that spells a block's id is not a common English one. With the

@@ -7,10 +7,10 @@ import (
 )
 
 // A prompt is the texts of its blocks, one after the other. The text of a
-// block depends on its id alone: first the id itself, spelt as words of six
-// letters, then common words, which no id is spelt like. So two blocks differ
-// in their first word, or, with ids from identities up, as soon as the words
-// that spell them do.
+// block depends on its id and the prompter's seed alone: first the id itself,
+// spelt as words of six letters, then common words, which no id is spelt like.
+// So two blocks of one seed differ in their first word, or, with ids from
+// identities up, as soon as the words that spell them do.
 const (
 	// identities is how many ids one word of six letters tells apart.
 	identities = 26 * 26 * 26 * 26 * 26 * 26
@@ -30,11 +30,13 @@ const _ uint64 = scatter * identities
 // may be used concurrently. It holds about 70 kB.
 type Prompter struct {
 	blockTokens int
+	salt        uint64   // of the seed; 0 for seed 0
 	prose       string   // words, each after a space
 	at          []uint16 // where in prose each word's space stands, and the end
 }
 
-// NewPrompter returns a Prompter for the requests of t. It keeps nothing of t.
+// NewPrompter returns a Prompter, of seed 0, for the requests of t. It keeps
+// nothing of t.
 func NewPrompter(t *Trace) *Prompter {
 	p := &Prompter{blockTokens: t.BlockTokens, at: make([]uint16, 0, proseWords+1)}
 	words := strings.Fields(commonWords)
@@ -47,6 +49,18 @@ func NewPrompter(t *Trace) *Prompter {
 	}
 	p.prose, p.at = prose.String(), append(p.at, uint16(prose.Len()))
 	return p
+}
+
+// Seeded returns a Prompter whose texts are as long and share as much among
+// themselves, but are other ones: a text of one seed and one of another differ
+// in their first word or, one pair in 300 million, soon after. So an engine
+// that was sent a trace with one seed has nothing of it in its prefix cache
+// when it is sent with the next. The texts that a trace has itself stay as they
+// are. Any seed is good.
+func (p *Prompter) Seeded(seed uint64) *Prompter {
+	c := *p
+	c.salt = mix(seed) ^ mix(0)
+	return &c
 }
 
 // Append appends the prompt of r, a request of the trace, to dst and returns
@@ -95,7 +109,7 @@ func (p *Prompter) appendBlock(dst []byte, id uint64, n int, capital byte, begin
 		if !begins {
 			dst = append(dst, ' ')
 		}
-		dst = appendIdentity(dst, v%identities, capital)
+		dst = appendIdentity(dst, (v%identities+p.salt%identities)%identities, capital)
 		v /= identities
 		if n--; n == 0 {
 			return dst
@@ -108,7 +122,7 @@ func (p *Prompter) appendBlock(dst []byte, id uint64, n int, capital byte, begin
 	// The simulated tokenizer has fewer tokens than there are identities.
 	// Three single words make it all but impossible that two blocks, though
 	// spelt otherwise, give it the same tokens.
-	h := mix(id ^ uint64(capital)<<56)
+	h := mix(id ^ uint64(capital)<<56 ^ p.salt)
 	for range 3 {
 		dst = p.appendProse(dst, int(h%proseWords), 1)
 		h /= proseWords

@@ -16,16 +16,21 @@ type Stats struct {
 	Blocks int64
 	// SeenBlocks are those that some request before had at the same place
 	// with everything before them the same: what a prefix cache without
-	// limit would hold. SeenTokens are the tokens in them.
-	SeenBlocks, SeenTokens int64
+	// limit would hold.
+	SeenBlocks int64
+	// SeenTokens is the sum of [Trace.SeenTokens]: the tokens in the
+	// SeenBlocks, or in the beginnings that texts have in common.
+	SeenTokens int64
+	Texts      int // requests whose text the trace has
 }
 
 // HitShare is the share of prompt tokens, in [0,1], that a prefix cache
 // without limit would serve: SeenTokens ÷ Prompt.Total, to be compared with
-// the cached tokens that engines report. It is false if the trace does not
-// tell what is shared.
+// the cached tokens that engines report. It is false if the trace has neither
+// blocks nor texts and so does not tell what is shared; a [Prompter] then
+// makes prompts that share nothing.
 func (s Stats) HitShare() (float64, bool) {
-	if s.Blocks == 0 {
+	if s.Blocks == 0 && s.Texts == 0 {
 		return 0, false
 	}
 	return float64(s.SeenTokens) / float64(s.Prompt.Total), true
@@ -49,7 +54,6 @@ func (t *Trace) Stats() Stats {
 	s.Duration = t.Requests[s.Requests-1].At
 	prompts, outputs := make([]int, s.Requests), make([]int, s.Requests)
 	sessions := make(map[string]struct{})
-	seen := make(prefixes)
 	for i := range t.Requests {
 		r := &t.Requests[i]
 		prompts[i], outputs[i] = r.PromptTokens, r.OutputTokens
@@ -57,38 +61,19 @@ func (t *Trace) Stats() Stats {
 			sessions[r.Session] = struct{}{}
 		}
 		if t.BlockTokens > 0 {
-			blocks, tokens := seen.add(r, t.BlockTokens)
 			s.Blocks += int64(blocksOf(r.PromptTokens, t.BlockTokens))
-			s.SeenBlocks += int64(blocks)
-			s.SeenTokens += int64(tokens)
 		}
+		if r.Text != "" {
+			s.Texts++
+		}
+	}
+	tokens, blocks := t.seen()
+	s.SeenBlocks = blocks
+	for _, n := range tokens {
+		s.SeenTokens += int64(n)
 	}
 	s.Prompt, s.Output, s.Sessions = summarise(prompts), summarise(outputs), len(sessions)
 	return s
-}
-
-// prefixes are the prompts seen, up to the end of each of their blocks: a hash
-// of the ids up to there, and how many tokens of the last block were seen. Two
-// of a million different prefixes have the same 64-bit hash with a
-// probability below 1e-7.
-type prefixes map[uint64]int
-
-// add returns how many leading blocks of r, and tokens in them, were there,
-// and adds those that were not.
-func (p prefixes) add(r *Request, size int) (blocks, tokens int) {
-	hash, hit := uint64(0), true
-	for i, id := range r.Blocks {
-		hash = mix(hash + mix(id))
-		fill := min(size, r.PromptTokens-i*size)
-		had, known := p[hash]
-		if hit = hit && known; hit {
-			blocks++
-			tokens += min(fill, had)
-			hit = had == fill // after a shorter block comes something else
-		}
-		p[hash] = max(had, fill)
-	}
-	return blocks, tokens
 }
 
 // summarise sorts values, at least one.
