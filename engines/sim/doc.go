@@ -33,8 +33,8 @@
 //
 // # Limits
 //
-// Sampling parameters, logprobs, structured output, LoRA, priorities,
-// stored responses and multi-node engines are not simulated; such fields are
-// ignored. GET /metrics shows what runs and waits; it has no cache of
+// Sampling parameters, logprobs, structured output, LoRA, priorities and
+// multi-node engines are not simulated; such fields are ignored. Nor are speech
+// and images. The last 1,024 responses are stored; vLLM keeps all. GET /metrics shows what runs and waits; it has no cache of
 // multimodal input and no KV connector.
 package sim

@@ -66,7 +66,9 @@ type Faults struct {
 	Wedge bool `yaml:"wedge"`
 	// Unhealthy makes GET /health answer 503.
 	Unhealthy bool `yaml:"unhealthy"`
-	// Metrics spoils GET /metrics: "" or one of [MetricsFaults].
+	// Metrics spoils GET /metrics: absent (no such page), block (never
+	// answered), error (status 500), empty, garbage (no metrics), renamed (the
+	// names that vLLM had before v0.12), nan (gauges that are NaN). "" is off.
 	Metrics string `yaml:"metrics"`
 	// MetricsDelay is waited before GET /metrics is answered. Default 0.
 	MetricsDelay time.Duration `yaml:"metrics_delay"`
@@ -83,9 +85,7 @@ type Answer struct {
 	Body string `yaml:"body"`
 }
 
-// MetricsFaults lists what Faults.Metrics may be: no such page, never
-// answered, status 500, an empty page, bytes that are no metrics, the names
-// that vLLM had before v0.12, gauges that are NaN.
+// MetricsFaults lists what Faults.Metrics may be, besides "".
 func MetricsFaults() []string {
 	return []string{"absent", "block", "error", "empty", "garbage", "renamed", "nan"}
 }
@@ -132,14 +132,24 @@ func (f *Faults) validate() error {
 	return errors.Join(errs...)
 }
 
+// FaultKeys lists the keys of Faults as a configuration and [ParseFaults] have
+// them.
+func FaultKeys() []string {
+	var keys []string
+	for f := range reflect.TypeFor[Faults]().Fields() {
+		keys = append(keys, f.Tag.Get("yaml"))
+	}
+	return keys
+}
+
 // ParseFaults reads faults from text such as
 // "split_bytes=1; crlf=true; metrics_delay=2s", the names being the keys of
 // the configuration. Keys not named keep the value they have in base. A script
 // is written "script=503 1 flat, 200", each entry being status, Retry-After
-// ("-" for none) and body. The error names the first key that is unknown or
-// has a bad value.
+// ("-" for none) and body. The error names the first key that is unknown, with
+// those that are known, or has a bad value.
 func ParseFaults(base Faults, text string) (Faults, error) {
-	v := reflect.ValueOf(&base).Elem()
+	v, keys := reflect.ValueOf(&base).Elem(), FaultKeys()
 	for entry := range strings.SplitSeq(text, ";") {
 		entry = strings.TrimSpace(entry)
 		if entry == "" {
@@ -147,14 +157,9 @@ func ParseFaults(base Faults, text string) (Faults, error) {
 		}
 		key, value, _ := strings.Cut(entry, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		field := -1
-		for i := range v.NumField() {
-			if v.Type().Field(i).Tag.Get("yaml") == key {
-				field = i
-			}
-		}
+		field := slices.Index(keys, key)
 		if field < 0 {
-			return base, fmt.Errorf("faults.%s: unknown; want a key of the configuration's faults", key)
+			return base, fmt.Errorf("faults.%s: unknown; want one of %s", key, strings.Join(keys, ", "))
 		}
 		if err := setFault(v.Field(field), value); err != nil {
 			return base, fmt.Errorf("faults.%s: %w", key, err)

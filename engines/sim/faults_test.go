@@ -134,7 +134,7 @@ func TestParseFaults(t *testing.T) {
 		t.Errorf("%v %s", err, cmp.Diff(want, got))
 	}
 	for text, want := range map[string]string{
-		"x=1":             "faults.x: unknown",
+		"x=1":             "faults.x: unknown; want one of split_bytes, split_pause, crlf, ",
 		"crlf=maybe":      "faults.crlf: ",
 		"split_bytes=a":   "faults.split_bytes: ",
 		"split_bytes=-1":  "faults.split_bytes: -1",
@@ -156,7 +156,8 @@ func TestFaultControl(t *testing.T) {
 	if w := call(t, e, "PUT", "/sim/faults", "unhealthy=true"); w.Code != 204 || !e.Faults().Unhealthy {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if w := call(t, e, "PUT", "/sim/faults", "nonsense=true"); w.Code != 400 || !e.Faults().Unhealthy {
+	if w := call(t, e, "PUT", "/sim/faults", "nonsense=true"); w.Code != 400 || !e.Faults().Unhealthy ||
+		!strings.Contains(w.Body.String(), strings.Join(sim.FaultKeys(), ", ")) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

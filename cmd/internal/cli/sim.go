@@ -2,18 +2,24 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"reflect"
-	"strings"
 	"syscall"
 
 	simapp "github.com/llmgw/llmgw/cmd/internal/app/sim"
 	"github.com/llmgw/llmgw/cmd/internal/config"
 	"github.com/llmgw/llmgw/engines/sim"
 )
+
+// faultsHelp is what --faults=help prints, made from the comments of sim.Faults.
+//
+//go:generate go test -run TestSimReference . -update
+//go:embed faults.txt
+var faultsHelp string
 
 type simCmd struct {
 	Serve     simServeCmd  `cmd:"" default:"withargs" help:"Serve one simulated engine that behaves like vLLM (the default)."`
@@ -25,13 +31,17 @@ type simServeCmd struct {
 	Config       string  `short:"c" help:"YAML file with the engine's configuration; without it an 8B model on one H100-class card."`
 	Model        string  `help:"Name of the model; overrides the file."`
 	Speed        float64 `help:"How many times faster than the hardware it simulates; overrides the file."`
-	Faults       string  `help:"Faults from the start, as in split_bytes=1;crlf=true; an unknown one lists them all."`
+	Faults       string  `help:"Faults from the start, as in split_bytes=1;crlf=true; help lists them all."`
 	FaultControl bool    `help:"Let clients cause faults by the header X-Sim-Faults and PUT /sim/faults."`
 	JSON         bool    `name:"json" help:"Print one JSON line with base_url and models when it serves."`
 }
 
 // Run serves one engine until a signal.
 func (c *simServeCmd) Run(ctx context.Context, streams Streams, log *slog.Logger) error {
+	if c.Faults == "help" {
+		_, err := io.WriteString(streams.Out, faultsHelp)
+		return err
+	}
 	cfg := sim.DefaultConfig()
 	source := config.Source{File: c.Config}
 	if c.Config != "" {
@@ -52,7 +62,7 @@ func (c *simServeCmd) Run(ctx context.Context, streams Streams, log *slog.Logger
 	}
 	var err error
 	if cfg.Faults, err = sim.ParseFaults(cfg.Faults, c.Faults); err != nil {
-		return fmt.Errorf("--faults: %w; its keys are %s", err, faultKeys())
+		return fmt.Errorf("--faults: %w; --faults=help explains them", err)
 	}
 	cfg.FaultControl = cfg.FaultControl || c.FaultControl
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
@@ -68,12 +78,4 @@ func (c *simServeCmd) Run(ctx context.Context, streams Streams, log *slog.Logger
 			fmt.Fprintf(streams.Out, "A simulated engine serves %s at %s\n", cfg.Model, at.BaseURL)
 		},
 	})
-}
-
-func faultKeys() string {
-	var keys []string
-	for _, f := range config.Fields(reflect.TypeFor[sim.Faults]()) {
-		keys = append(keys, f.Key)
-	}
-	return strings.Join(keys, ", ")
 }

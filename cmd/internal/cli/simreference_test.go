@@ -1,0 +1,120 @@
+package cli_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/llmgw/llmgw/cmd/internal/config"
+	"github.com/llmgw/llmgw/cmd/internal/config/reference"
+	"github.com/llmgw/llmgw/engines/sim"
+)
+
+var update = flag.Bool("update", false, "write faults.txt and the tables of docs/reference/sim.md from the code")
+
+// What is said of the simulated engine's keys, in --faults=help and in the
+// reference, is what the comments in the code say, and leaves none out.
+func TestSimReference(t *testing.T) {
+	const repository = "../../.."
+	keys, err := reference.Keys(repository, sim.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if k.Comment == "" {
+			t.Errorf("%s has no comment", k.Path)
+		}
+		if k.Path == "faults.metrics" {
+			for _, name := range sim.MetricsFaults() {
+				if !strings.Contains(k.Comment, " "+name) {
+					t.Errorf("the comment of %s lacks %s", k.Path, name)
+				}
+			}
+		}
+	}
+	sameText(t, "faults.txt", faultsText(keys))
+
+	page := filepath.Join(repository, "docs", "reference", "sim.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- keys: made by go generate ./cmd/internal/cli -->\n", "\n<!-- /keys -->"
+	head, rest, opened := strings.Cut(string(text), begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !opened || !closed {
+		t.Fatalf("%s has no place for the keys", page)
+	}
+	tables := strings.ReplaceAll(reference.Tables(keys), "\n## ", "\n### ")
+	sameText(t, page, head+begin+tables+end+tail)
+}
+
+func sameText(t *testing.T, file, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a file of the repository
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("%s is stale; run go generate ./cmd/internal/cli (-want +got):\n%s", file, diff)
+	}
+}
+
+// faultsText is each fault as it is written and what it does.
+func faultsText(keys []reference.Key) string {
+	var b strings.Builder
+	b.WriteString("Faults are written as KEY=VALUE, with semicolons between them.\n")
+	for _, k := range keys {
+		key, ok := strings.CutPrefix(k.Path, "faults.")
+		if !ok || strings.Contains(key, ".") {
+			continue
+		}
+		meaning := strings.TrimPrefix(k.Comment, "`"+key+"` ")
+		fmt.Fprintf(&b, "\n%s=%s\n%s", key, faultValue(k.Type), wrapped(strings.ReplaceAll(meaning, "`", "")))
+	}
+	return b.String()
+}
+
+func faultValue(t reflect.Type) string {
+	switch {
+	case config.IsDuration(t):
+		return "DURATION"
+	case t.Kind() == reflect.Bool:
+		return "true"
+	case t.Kind() == reflect.Int:
+		return "NUMBER"
+	case t.Kind() == reflect.Slice:
+		return "STATUS [RETRY-AFTER|- [BODY]], …"
+	}
+	return "NAME"
+}
+
+// wrapped indents the text and breaks it before column 80.
+func wrapped(text string) string {
+	var b strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		if n := len([]rune(word)); column == 0 || column+1+n > 79 {
+			if column > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString("    " + word)
+			column = 4 + n
+		} else {
+			b.WriteString(" " + word)
+			column += 1 + n
+		}
+	}
+	return b.String() + "\n"
+}
