@@ -4,6 +4,10 @@
 //
 //	go run ./examples/embed-router
 //	curl http://127.0.0.1:8080/v1/models
+//
+// The gateway gets every path that the program has no page for: /v1/…, the same
+// without /v1 for clients whose base URL lacks it, and /tokenize. What it does
+// not serve it answers with 404 in the shape of the API.
 package main
 
 import (
@@ -66,7 +70,7 @@ func run(ctx context.Context, l net.Listener) error {
 	wg.Go(func() { _ = gw.Run(work) }) // watches the engines
 
 	mux := http.NewServeMux()
-	mux.Handle("/v1/", gw)
+	mux.Handle("/", gw)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "A page of this program's own. Models are at /v1/models.")
 	})
@@ -77,6 +81,7 @@ func run(ctx context.Context, l net.Listener) error {
 		defer cancel()
 		drained <- server.Shutdown(patience)
 	})
+	slog.Info("serving", "url", "http://"+l.Addr().String(), "models", "sim-8b")
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

@@ -24,15 +24,21 @@ func TestRun(t *testing.T) {
 	client := &http.Client{Transport: new(http.Transport)}
 	defer client.CloseIdleConnections()
 
-	for path, want := range map[string]string{"/": "this program's own", "/v1/models": `"id":"sim-8b"`} {
-		res, err := send(t, client, http.MethodGet, base+path, "")
+	for _, tt := range []struct{ method, path, body, want string }{
+		{"GET", "/", "", "this program's own"},
+		{"GET", "/v1/models", "", `"id":"sim-8b"`},
+		{"GET", "/models", "", `"id":"sim-8b"`},
+		{"POST", "/chat/completions", `{"model":"sim-8b","max_tokens":1,"messages":[{"role":"user","content":"Hello"}]}`, `"object":"chat.completion"`},
+		{"POST", "/tokenize", `{"model":"sim-8b","prompt":"Hello"}`, `"tokens":`},
+	} {
+		res, err := send(t, client, tt.method, base+tt.path, tt.body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
-		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
-			t.Errorf("GET %s: %d %q, %v; want %q in it", path, res.StatusCode, body, err, want)
+		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), tt.want) {
+			t.Errorf("%s %s: %d %q, %v; want %q in it", tt.method, tt.path, res.StatusCode, body, err, tt.want)
 		}
 	}
 

@@ -1,8 +1,12 @@
 // Package asker stands for your code: a small client that asks a model behind
 // an OpenAI-compatible API and shows the answer while it comes. What is to be
-// seen here are its tests. They run it against real engines and a real router in
-// the same process: no GPU, container, key or network, and no mock that agrees
-// with whatever the client believes.
+// seen here are its tests. They run it against simulated engines and a real
+// router in the same process: no GPU, container, key or network, and no mock
+// that agrees with whatever the client believes.
+//
+// To begin with your own code, copy the folder into a package of yours, put your
+// client in the place of this file, and let newFleet and inVirtualTime return
+// it. The tests are of the same package and import llmgw only.
 package asker
 
 import (

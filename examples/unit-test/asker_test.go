@@ -1,4 +1,4 @@
-package asker_test
+package asker
 
 import (
 	"errors"
@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/engines/sim"
-	asker "github.com/llmgw/llmgw/examples/unit-test"
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/gateway"
 )
 
 // newFleet serves a router in front of two engines that answer at once, and
 // returns a client of it and the engines.
-func newFleet(t *testing.T) (*asker.Asker, []*sim.Engine) {
+func newFleet(t *testing.T) (*Asker, []*sim.Engine) {
 	t.Helper()
 	cfg := gateway.DefaultConfig()
 	var engines []*sim.Engine
@@ -39,7 +38,7 @@ func newFleet(t *testing.T) (*asker.Asker, []*sim.Engine) {
 	}
 	server := httptest.NewServer(gw)
 	t.Cleanup(server.Close)
-	return &asker.Asker{BaseURL: server.URL + "/v1", Model: "sim-8b", HTTP: server.Client()}, engines
+	return &Asker{BaseURL: server.URL + "/v1", Model: "sim-8b", HTTP: server.Client()}, engines
 }
 
 // spoil makes every engine misbehave, in the words of llmgw sim --faults.
@@ -97,7 +96,7 @@ func TestResetInTheMiddle(t *testing.T) {
 	client, engines := newFleet(t)
 	spoil(t, "reset_after_events=5", engines...)
 	answer, err := client.Ask(t.Context(), "Hello", func(string) {})
-	if !errors.Is(err, asker.ErrIncomplete) {
+	if !errors.Is(err, ErrIncomplete) {
 		t.Fatalf("%q, %v; want ErrIncomplete", answer, err)
 	}
 	if tokens, whole := sim.CheckText(answer); tokens == 0 || !whole {
@@ -125,7 +124,7 @@ func TestOverloaded(t *testing.T) {
 	client, engines := newFleet(t)
 	spoil(t, "script=429 7", engines...)
 	_, err := client.Ask(t.Context(), "Hello", func(string) {})
-	refused, ok := errors.AsType[*asker.RefusedError](err)
+	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok || refused.Status != http.StatusTooManyRequests || refused.RetryAfter < time.Second || refused.RetryAfter > 7*time.Second {
 		t.Errorf("%+v; want 429 and when to come again", err)
 	}
@@ -135,7 +134,7 @@ func TestUnknownModel(t *testing.T) {
 	client, _ := newFleet(t)
 	client.Model = "gpt-oss"
 	_, err := client.Ask(t.Context(), "Hello", func(string) {})
-	refused, ok := errors.AsType[*asker.RefusedError](err)
+	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok || refused.Code != "model_not_found" || !strings.Contains(refused.Message, "gpt-oss") {
 		t.Errorf("%+v; want a refusal that names the model", err)
 	}

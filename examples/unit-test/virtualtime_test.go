@@ -1,4 +1,4 @@
-package asker_test
+package asker
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/engines/sim"
-	asker "github.com/llmgw/llmgw/examples/unit-test"
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/gateway"
 )
@@ -21,7 +20,7 @@ import (
 // inVirtualTime runs test in a bubble where time passes only when all wait, with
 // a client of a router of one engine that is as fast as an 8B model on a large
 // card. Minutes take milliseconds, and durations are the same in every run.
-func inVirtualTime(t *testing.T, test func(t *testing.T, client *asker.Asker, engine *sim.Engine)) {
+func inVirtualTime(t *testing.T, test func(t *testing.T, client *Asker, engine *sim.Engine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
@@ -51,13 +50,13 @@ func inVirtualTime(t *testing.T, test func(t *testing.T, client *asker.Asker, en
 
 		transport := &http.Transport{DialContext: net.dial}
 		defer transport.CloseIdleConnections()
-		test(t, &asker.Asker{BaseURL: "http://router/v1", Model: "sim-8b", HTTP: &http.Client{Transport: transport}}, engine)
+		test(t, &Asker{BaseURL: "http://router/v1", Model: "sim-8b", HTTP: &http.Client{Transport: transport}}, engine)
 	})
 }
 
 // The first word comes after the time that such a model takes.
 func TestTimeToFirstWord(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, client *asker.Asker, _ *sim.Engine) {
+	inVirtualTime(t, func(t *testing.T, client *Asker, _ *sim.Engine) {
 		begin := time.Now()
 		var first time.Duration
 		_, err := client.Ask(t.Context(), strings.Repeat("a long question ", 1000), func(string) {
@@ -77,11 +76,11 @@ func TestTimeToFirstWord(t *testing.T) {
 // An engine that stops in the middle is given up by the router after its
 // timeout between two tokens, a minute.
 func TestEngineHangs(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, client *asker.Asker, engine *sim.Engine) {
+	inVirtualTime(t, func(t *testing.T, client *Asker, engine *sim.Engine) {
 		spoil(t, "hang_after_events=10", engine)
 		begin := time.Now()
 		answer, err := client.Ask(t.Context(), "Hello", func(string) {})
-		if !errors.Is(err, asker.ErrIncomplete) || answer == "" {
+		if !errors.Is(err, ErrIncomplete) || answer == "" {
 			t.Errorf("%q, %v; want a part and ErrIncomplete", answer, err)
 		}
 		if took := time.Since(begin).Round(time.Second); took != time.Minute {
@@ -92,7 +91,7 @@ func TestEngineHangs(t *testing.T) {
 
 // A client that gives up frees its place in the engine's batch.
 func TestLeaving(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, client *asker.Asker, engine *sim.Engine) {
+	inVirtualTime(t, func(t *testing.T, client *Asker, engine *sim.Engine) {
 		ctx, leave := context.WithCancel(t.Context())
 		var running int
 		_, err := client.Ask(ctx, "Hello", func(string) {
