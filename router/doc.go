@@ -17,7 +17,8 @@
 // refers to it there or nowhere.
 //
 // What it does not do: it knows no keys, limits or bands (five hooks do, see
-// [Deps]), starts no engine, and measures none (package scrape does). It holds
+// [Deps]; they refuse a request with an [*openai.Error], and any other error of
+// theirs is a 503), starts no engine, and measures none (package scrape does). It holds
 // no lock while a request runs, and one snapshot of the endpoints and one of the
 // catalog for each.
 //
