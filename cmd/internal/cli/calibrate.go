@@ -72,11 +72,11 @@ func readKey(file string) (string, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("--api-key-file: %w", err)
 	}
 	key := strings.TrimSpace(string(data))
 	if key == "" || strings.ContainsAny(key, "\r\n") {
-		return "", fmt.Errorf("%s: want one line with the API key", file)
+		return "", fmt.Errorf("--api-key-file: %s: want one line with the API key", file)
 	}
 	return key, nil
 }

@@ -65,6 +65,7 @@ func Main(ctx context.Context, args []string, streams Streams) (code int) {
 		kong.Writers(streams.Out, streams.Err),
 		kong.Exit(func(code int) { panic(exitRequest(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(printHelp),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Vars{"version": app.ReadVersion().String()},
 		kong.Bind(streams, slog.New(slog.NewTextHandler(streams.Err, nil))),
@@ -77,7 +78,7 @@ func Main(ctx context.Context, args []string, streams Streams) (code int) {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(streams.Err, "llmgw: %v\nSee llmgw --help.\n", err)
+		fmt.Fprintf(streams.Err, "llmgw: %v\nSee %s --help.\n", err, meant(err))
 		return exitUsage
 	}
 	if err := command.Run(); err != nil {
@@ -88,6 +89,25 @@ func Main(ctx context.Context, args []string, streams Streams) (code int) {
 		return exitFailed
 	}
 	return exitDone
+}
+
+// meant is the command that an error of the parser is about, as it is called.
+func meant(err error) string {
+	if e, ok := errors.AsType[*kong.ParseError](err); ok && e.Context != nil {
+		if node := e.Context.Selected(); node != nil {
+			return node.FullPath()
+		}
+	}
+	return "llmgw"
+}
+
+// printHelp shows a command that has a default one, such as sim, with the flags
+// of that, since it takes them: kong itself keeps quiet about them.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	if node := ctx.Selected(); node != nil && node.DefaultCmd != nil {
+		node.Flags = append(slices.Clone(node.Flags), node.DefaultCmd.Flags...)
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
 }
 
 // coded is an error with an exit code that its command defines.

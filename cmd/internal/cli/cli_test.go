@@ -190,17 +190,25 @@ func TestDemoPrintsACommandThatWorks(t *testing.T) {
 
 // A port that is taken is told with the flag that chooses another.
 func TestPortTaken(t *testing.T) {
-	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	listen := func() net.Listener {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l
 	}
-	defer taken.Close()
+	taken, second := listen(), listen()
 	for _, args := range [][]string{
 		{"demo", "--listen", taken.Addr().String(), "--admin-listen", "127.0.0.1:0"},
 		{"demo", "--listen", "127.0.0.1:0", "--admin-listen", taken.Addr().String()},
+		{"demo", "--listen", taken.Addr().String(), "--admin-listen", second.Addr().String()},
 		{"sim", "--listen", taken.Addr().String()},
 	} {
 		out, err := exec.CommandContext(t.Context(), "llmgw", args...).CombinedOutput()
+		if strings.Count(string(out), "\n") != 1 || !strings.HasPrefix(string(out), "llmgw: "+args[0]+": ") {
+			t.Errorf("llmgw %v: %q; want one line of that command", args, out)
+		}
 		if err == nil || !strings.Contains(string(out), taken.Addr().String()) || !strings.Contains(string(out), "choose another port with --listen") {
 			t.Errorf("llmgw %v: %v, %q", args, err, out)
 		}

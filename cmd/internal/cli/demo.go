@@ -12,8 +12,8 @@ import (
 )
 
 type demoCmd struct {
-	Listen      string `help:"Address for clients; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
-	AdminListen string `help:"Address for metrics and pprof, loopback only; port 0 takes a free one." default:"127.0.0.1:9090" placeholder:"ADDR"`
+	Listen      string `help:"Address for clients; port 0 takes a free one. Default ${default}." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	AdminListen string `help:"Address for metrics and pprof, loopback only; port 0 takes a free one. Default ${default}." default:"127.0.0.1:9090" placeholder:"ADDR"`
 	JSON        bool   `name:"json" help:"Print one JSON line with base_url, admin_url and models when it is ready."`
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -75,10 +76,21 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	stopServer(nil)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("%w; choose another port with --listen or --admin-listen, 0 takes a free one", err)
+		return taken{err}
 	}
 	return err
 }
+
+// taken is the server's error about ports that others have, in the demo's words:
+// one line, since whoever runs a demo may not know that there is a server in it.
+type taken struct{ error }
+
+func (t taken) Error() string {
+	said := strings.TrimPrefix(t.error.Error(), "server: ")
+	return "demo: " + strings.ReplaceAll(said, "\n", "; ") + "; choose another port with --listen or --admin-listen, 0 takes a free one"
+}
+
+func (t taken) Unwrap() error { return t.error }
 
 // startEngine serves an engine on a free port of loopback until ctx is done. If
 // it fails before, so does the demo.
