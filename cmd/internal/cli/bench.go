@@ -17,7 +17,7 @@ import (
 
 // Exit codes of bench beside those of all commands: 1 is that requests failed.
 const (
-	exitNothingRun  = 2
+	exitNothingRun  = 2   // or run, but not measured
 	exitInterrupted = 130 // as a shell has it for SIGINT
 )
 
@@ -48,7 +48,7 @@ type benchCmd struct {
 
 // Help stands below the flags in --help.
 func (*benchCmd) Help() string {
-	return "Exit codes: 0 all requests complete, 1 more failed than --max-errors, 2 nothing was run, 80 wrong usage, 130 interrupted (what was measured is printed)."
+	return "Exit codes: 0 all requests complete, 1 more failed than --max-errors, 2 nothing was sent or all fell in the warm-up, 80 wrong usage, 130 interrupted (what was measured is printed)."
 }
 
 // Validate makes what the flags say together a matter of usage.
@@ -66,6 +66,7 @@ func (c *benchCmd) Run(ctx context.Context, streams Streams) error {
 	if err != nil {
 		return coded{err, exitNothingRun}
 	}
+	c.drawSeed()
 	cfg, err := c.config(key)
 	if err != nil {
 		return err
@@ -103,9 +104,12 @@ func (c *benchCmd) verdict(r *generate.Report) error {
 	if r.Interrupted {
 		return coded{errors.New("bench: interrupted; the figures are of what was measured until then"), exitInterrupted}
 	}
-	measured := r.Requests.Complete + r.Requests.Failed + r.Requests.Cancelled + r.Requests.WarmUp
-	if bad := r.Requests.Bad(); !c.MaxErrors.allows(bad, measured) {
-		return fmt.Errorf("bench: %d of %d requests failed; --max-errors tolerates %s", bad, measured, c.MaxErrors)
+	sent := r.Requests.Measured() + r.Requests.WarmUp
+	if bad := r.Requests.Bad(); !c.MaxErrors.allows(bad, sent) {
+		return fmt.Errorf("bench: %d of %d requests failed; --max-errors tolerates %s", bad, sent, c.MaxErrors)
+	}
+	if r.NothingMeasured() {
+		return coded{fmt.Errorf("bench: nothing was measured: all %d requests fell in the warm-up of %v; want a longer run or a shorter --warmup", r.Requests.WarmUp, c.Warmup), exitNothingRun}
 	}
 	return nil
 }
@@ -116,7 +120,7 @@ func (c *benchCmd) config(key string) (generate.Config, error) {
 	cfg.URL, cfg.Model, cfg.API, cfg.APIKey, cfg.Extra = c.URL, c.Model, c.API, key, c.Extra
 	cfg.Stream, cfg.IncludeUsage, cfg.ExactLength, cfg.MaxTokens = c.Stream, c.Usage, c.IgnoreEOS, c.MaxTokens
 	cfg.Concurrency, cfg.MaxOutstanding, cfg.Duration, cfg.Warmup = c.Concurrency, c.MaxOutstanding, c.Duration, c.Warmup
-	cfg.Timeout, cfg.SLO, cfg.CancelRatio, cfg.Seed = c.Timeout, c.SLO, c.Cancel, c.Seed
+	cfg.Timeout, cfg.SLO, cfg.CancelRatio, cfg.Seed = c.Timeout, c.SLO, c.Cancel, c.seed()
 	cfg.Header = http.Header{}
 	for _, h := range c.Header {
 		name, value, ok := strings.Cut(h, ":")

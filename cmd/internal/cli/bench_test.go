@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,7 +53,7 @@ func TestBenchThroughTheDemo(t *testing.T) {
 			if code != 0 || r.Requests.Complete != 12 || len(r.Errors) != 0 || *r.Tokens.Output != r.Tokens.OutputAsked {
 				t.Errorf("exit code %d, %+v, %+v, %+v", code, r.Requests, r.Tokens, r.Errors)
 			}
-			if r.Stream && r.Streams.LengthAsAsked != 12 {
+			if r.Stream && *r.Streams.LengthAsAsked != 12 {
 				t.Errorf("streams %+v", r.Streams)
 			}
 		})
@@ -68,6 +69,39 @@ func TestBenchCountsFailures(t *testing.T) {
 	}
 	if r, code = bench(t, "--url", engine.BaseURL, "-r", "500", "-d", "50ms", "--prompt", "10", "--output", "5", "--prefix", "40", "--users", "3"); code != 0 || r.Requests.Complete < 5 {
 		t.Errorf("exit code %d, %+v, %+v", code, r.Requests, r.Errors)
+	}
+	engine.stop(t)
+}
+
+// Each run has prompts of its own, unless a seed is asked for, and the second
+// with the same is told that it measures a cache.
+func TestBenchTwice(t *testing.T) {
+	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "1000", "--json")
+	args := []string{"--url", engine.BaseURL, "-c", "1", "-n", "3", "--max-tokens", "2"}
+	first, _ := bench(t, args...)
+	second, _ := bench(t, args...)
+	if first.Seed == second.Seed || *second.Tokens.CachedShare > .05 || len(second.Warnings) > 0 {
+		t.Errorf("seeds %d and %d, then %v from the cache, %q", first.Seed, second.Seed, *second.Tokens.CachedShare, second.Warnings)
+	}
+	again, code := bench(t, append(args, "--seed", strconv.FormatUint(second.Seed, 10))...)
+	if code != 0 || again.Seed != second.Seed || *again.Tokens.CachedShare < .9 || len(again.Warnings) != 1 {
+		t.Errorf("exit code %d, seed %d, %v from the cache, %q", code, again.Seed, *again.Tokens.CachedShare, again.Warnings)
+	}
+	engine.stop(t)
+}
+
+// A warm-up that takes everything is no measurement.
+func TestBenchAllInTheWarmup(t *testing.T) {
+	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "1000", "--json")
+	args := []string{"bench", "--url", engine.BaseURL, "-c", "1", "-n", "2", "--max-tokens", "2", "--warmup", "1h"}
+	out, err := exec.CommandContext(t.Context(), "llmgw", args...).CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 {
+		t.Errorf("%v, want exit code 2", err)
+	}
+	for _, want := range []string{"\nnothing was measured: all requests fell in the warm-up\n", "llmgw: bench: nothing was measured: all 2 requests fell in the warm-up of 1h0m0s"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("output %s lacks %q", out, want)
+		}
 	}
 	engine.stop(t)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sort"
 	"time"
 
@@ -16,8 +17,8 @@ type benchWorkload struct {
 	Format      workload.Format  `placeholder:"NAME" help:"Format of the trace, if its content must not tell: mooncake, qwen, azure, burstgpt, aibrix." group:"Workload"`
 	PromptScale float64          `default:"1" placeholder:"X" help:"Multiply the trace's prompt lengths. Default ${default}." group:"Workload"`
 	OutputScale float64          `default:"1" placeholder:"X" help:"Multiply the trace's answer lengths. Default ${default}." group:"Workload"`
-	Prompt      workload.Lengths `default:"512" placeholder:"TOKENS" help:"Without a trace: lengths of prompts, as 512, 100-2000, lognormal:120:0.8 (median, sigma) or lognormal:120:0.8:2048. Default ${default}." group:"Workload"`
-	Output      workload.Lengths `default:"128" placeholder:"TOKENS" help:"Without a trace: lengths of answers, in the same form. Default ${default}." group:"Workload"`
+	Prompt      workload.Lengths `placeholder:"TOKENS" help:"Without a trace: lengths of prompts, as 512, 100-2000, lognormal:120:0.8 (median, sigma) or lognormal:120:0.8:2048. Default 512." group:"Workload"`
+	Output      workload.Lengths `placeholder:"TOKENS" help:"Without a trace: lengths of answers, in the same form. Default 128." group:"Workload"`
 	Prefix      int              `placeholder:"TOKENS" help:"Without a trace: tokens before each prompt that its group shares." group:"Workload"`
 	Groups      int              `default:"1" placeholder:"N" help:"Without a trace: number of different prefixes. Default ${default}." group:"Workload"`
 	Users       int              `default:"1" placeholder:"N" help:"Without a trace: users, each a session, per prefix. Default ${default}." group:"Workload"`
@@ -26,11 +27,13 @@ type benchWorkload struct {
 	Rate        float64          `short:"r" placeholder:"N" help:"Open loop: N requests per second in place of the trace's times." group:"Workload"`
 	Arrivals    workload.Process `default:"poisson" enum:"poisson,uniform" help:"Open loop with --rate: ${enum}." group:"Workload"`
 	Speedup     float64          `default:"1" placeholder:"X" help:"Open loop: divide the trace's times by X. Default ${default}." group:"Workload"`
-	Seed        uint64           `default:"1" placeholder:"N" help:"Seed of whatever is drawn. Default ${default}." group:"Workload"`
+	Seed        *uint64          `placeholder:"N" help:"Send what an earlier run sent that named this seed: the same lengths, times and prompts, which its target may have in a cache. Default: drawn, so that prompts are new." group:"Workload"`
 }
 
 const (
-	defaultRequests = 1000
+	defaultRequests     = 1000
+	defaultPromptTokens = 512
+	defaultOutputTokens = 128
 	// closedRequests is how many are drawn for a closed loop that ends by time:
 	// more than a caller gets answered in any run that makes sense.
 	closedRequests = 200_000
@@ -67,10 +70,31 @@ func (w *benchWorkload) check(concurrency int) error {
 		if w.Format != "" || w.PromptScale != 1 || w.OutputScale != 1 || w.Speedup != 1 {
 			bad("--format, --prompt-scale, --output-scale and --speedup are for a --trace")
 		}
-	} else if w.Prefix != 0 || w.Groups != 1 || w.Users != 1 {
-		bad("--prefix, --groups and --users are for prompts without a --trace")
+	} else {
+		if !w.Prompt.IsZero() || !w.Output.IsZero() {
+			bad("--prompt and --output are for prompts without a --trace, which has lengths of its own; --prompt-scale and --output-scale multiply them")
+		}
+		if w.Prefix != 0 || w.Groups != 1 || w.Users != 1 {
+			bad("--prefix, --groups and --users are for prompts without a --trace")
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// drawSeed makes sure that there is a seed. One that is drawn is short enough
+// for JSON, whose readers may round greater numbers, and for a person.
+func (w *benchWorkload) drawSeed() {
+	if w.Seed == nil {
+		w.Seed = new(uint64(rand.Uint32()))
+	}
+}
+
+// seed is the seed; before drawSeed it may be 0.
+func (w *benchWorkload) seed() uint64 {
+	if w.Seed == nil {
+		return 0
+	}
+	return *w.Seed
 }
 
 // trace is the workload that the flags describe.
@@ -103,7 +127,7 @@ func (w *benchWorkload) trace(closed bool) (*workload.Trace, error) {
 	}
 	switch {
 	case w.Rate > 0:
-		if t, err = t.WithArrivals(w.arrivals(), w.Seed); err != nil {
+		if t, err = t.WithArrivals(w.arrivals(), w.seed()); err != nil {
 			return nil, err
 		}
 	case w.Speedup != 1:
@@ -116,7 +140,14 @@ func (w *benchWorkload) trace(closed bool) (*workload.Trace, error) {
 
 func (w *benchWorkload) synthetic(closed bool) (*workload.Trace, error) {
 	cfg := workload.DefaultSynthetic()
-	cfg.Prompt, cfg.Output, cfg.Seed = w.Prompt, w.Output, w.Seed
+	var err error
+	if cfg.Prompt, err = orFixed(w.Prompt, defaultPromptTokens); err != nil {
+		return nil, err
+	}
+	if cfg.Output, err = orFixed(w.Output, defaultOutputTokens); err != nil {
+		return nil, err
+	}
+	cfg.Seed = w.seed()
 	cfg.PrefixTokens, cfg.Groups, cfg.UsersPerGroup = w.Prefix, w.Groups, w.Users
 	switch cfg.Requests = w.Requests; {
 	case cfg.Requests > 0:
@@ -135,6 +166,14 @@ func (w *benchWorkload) synthetic(closed bool) (*workload.Trace, error) {
 		return nil, err
 	}
 	return w.within(t, closed)
+}
+
+// orFixed is l, or n tokens if l is unset.
+func orFixed(l workload.Lengths, n int) (workload.Lengths, error) {
+	if l.IsZero() {
+		return workload.Fixed(n)
+	}
+	return l, nil
 }
 
 func (w *benchWorkload) arrivals() workload.Arrivals {

@@ -59,8 +59,8 @@ func TestRecordedTraces(t *testing.T) {
 		}},
 		{aibrixFile, workload.AIBrix, 0, workload.Stats{
 			Requests: 192, Duration: 37983 * time.Millisecond,
-			Prompt: workload.Summary{Total: 221376, Mean: 1153, Min: 1153, P50: 1153, P90: 1153, P99: 1153, Max: 1153},
-			Output: workload.Summary{Total: 1536, Mean: 8, Min: 8, P50: 8, P90: 8, P99: 8, Max: 8},
+			Prompt:     workload.Summary{Total: 221376, Mean: 1153, Min: 1153, P50: 1153, P90: 1153, P99: 1153, Max: 1153},
+			Output:     workload.Summary{Total: 1536, Mean: 8, Min: 8, P50: 8, P90: 8, P99: 8, Max: 8},
 			SeenTokens: 191954, Texts: 192,
 		}},
 	} {

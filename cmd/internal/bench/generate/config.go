@@ -80,8 +80,10 @@ type Config struct {
 	// CancelRatio is the share of streams that are left in the middle on
 	// purpose. Default 0; 0 to 1.
 	CancelRatio float64
-	// Seed makes the draw of cancelled streams reproducible.
-	// Default 1; any.
+	// Seed decides the words of the prompts and which streams are left. The
+	// same seed sends the same prompts, of which the target may have some in a
+	// cache from the last run; take another for each run that is not to be
+	// served from there. Default 1; any.
 	Seed uint64
 }
 

@@ -23,6 +23,8 @@ type sample struct {
 	last      time.Time       // the last content
 	gaps      []time.Duration // between contents
 	contents  int             // events that brought output
+	planned   int             // prompt tokens of the workload
+	seen      int             // of these, how many the prompt shares with one before it
 	asked     int             // output tokens asked for
 	streamed  bool            // the answer was a stream
 	answered  bool            // status 200
@@ -60,7 +62,7 @@ func (x *exchange) do(ctx context.Context, i, leaveAfter int) *sample {
 	// A new one each time: the transport may read it after the answer came.
 	body := x.g.bodies.build(make([]byte, 0, x.g.bodies.maxBytes(r)), r)
 	x.events.reset()
-	x.s = sample{gaps: x.s.gaps[:0], asked: x.g.bodies.tokens(r)}
+	x.s = sample{gaps: x.s.gaps[:0], planned: r.PromptTokens, seen: x.g.seen[i], asked: x.g.bodies.tokens(r)}
 	ctx, cancel := context.WithTimeout(ctx, x.g.cfg.Timeout)
 	defer cancel() // also ends a stream that is left
 	x.s.sent = time.Now()

@@ -42,7 +42,7 @@ func (r *Report) writeHead(b *strings.Builder) {
 	default:
 		b.WriteString("; open loop, all at once")
 	}
-	b.WriteString("\n\n")
+	fmt.Fprintf(b, "; seed %d\n\n", r.Seed)
 	if r.Interrupted {
 		b.WriteString("INTERRUPTED: figures of what was measured until then.\n\n")
 	}
@@ -75,24 +75,35 @@ func (r *Report) writeCounts(b *strings.Builder) {
 		}
 		line("goodput", "%s", strings.Join(met, "; "))
 	}
+	if q.Complete > 0 {
+		r.writeTokens(line)
+	}
+	if s := r.Streams; s != nil {
+		long := "length not checked"
+		if s.LengthAsAsked != nil {
+			long = fmt.Sprintf("as long as asked %d", *s.LengthAsAsked)
+		}
+		line("streams", "%d begun; with content %d, finish_reason %d, [DONE] %d, usage %d, %s; complete %d",
+			s.Begun, s.Content, s.FinishReason, s.Done, s.Usage, long, s.Complete)
+	}
+	if q.Late != nil && *q.Late > 0 {
+		line("late", "%d were sent more than 100 ms after they were due", *q.Late)
+	}
+	for _, warning := range r.Warnings {
+		line("warning", "%s", warning)
+	}
+}
+
+// writeTokens writes the tokens of complete answers, one or more.
+func (r *Report) writeTokens(line func(name, format string, args ...any)) {
 	t := r.Tokens
 	line("prompt tokens", "%s of %d planned, %s/s", reported(t.Prompt), t.PromptPlanned, rate(r.PromptTokensPerS))
 	line("output tokens", "%s of %d asked, %s/s%s", reported(t.Output), t.OutputAsked, rate(r.OutputTokensPerS), inEvents(t))
-	best := ""
-	if r.Workload.BestHitShare != nil {
-		best = "; at best " + percent(r.Workload.BestHitShare) + " of the whole workload"
-	}
+	best := "; at best " + percent(r.Workload.BestHitShare) + " of the whole workload"
 	if t.Cached == nil {
 		line("cached tokens", "not reported%s", best)
 	} else {
 		line("cached tokens", "%d, %s of the prompts of %d answers%s", *t.Cached, percent(t.CachedShare), t.CachedAnswers, best)
-	}
-	if s := r.Streams; s != nil {
-		line("streams", "%d begun; with content %d, finish_reason %d, [DONE] %d, usage %d, as long as asked %d; complete %d",
-			s.Begun, s.Content, s.FinishReason, s.Done, s.Usage, s.LengthAsAsked, s.Complete)
-	}
-	if q.Late != nil && *q.Late > 0 {
-		line("late", "%d were sent more than 100 ms after they were due", *q.Late)
 	}
 }
 
@@ -112,10 +123,14 @@ func (r *Report) latencyTable() string {
 	row("E2E", r.E2E)
 	row("E2E from due", r.E2EFromDue)
 	row("lag (due to sent)", r.Lag)
-	if table.Rows() == 0 {
-		return "no answer was complete: no times\n"
+	switch {
+	case table.Rows() > 0:
+		return table.String()
+	case r.NothingMeasured():
+		return "nothing was measured: all requests fell in the warm-up\n"
+	default:
+		return "no answer was complete: no times and no tokens\n"
 	}
-	return table.String()
 }
 
 func (r *Report) errorTable() string {

@@ -24,7 +24,7 @@ func TestProgress(t *testing.T) {
 			rec.begin()
 		}
 		for range 10 {
-			rec.add(&sample{sent: time.Now(), failure: &RequestError{Kind: KindDial}}, time.Time{}, 1, false)
+			rec.add(&sample{sent: time.Now(), failure: &RequestError{Kind: KindDial}}, time.Time{}, false)
 		}
 		time.Sleep(4 * time.Second)
 		want := Progress{Planned: 100, Sent: 12, InFlight: 2, Failed: 10, Elapsed: 4 * time.Second, Share: .1}

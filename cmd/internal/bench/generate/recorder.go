@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/cmd/internal/bench/measure"
-	"github.com/llmgw/llmgw/router/openai"
 )
 
 const (
@@ -43,6 +42,8 @@ type recorder struct {
 	promptSaid, outputSaid, cachedSaid, cachedOf int64
 	prompts, outputs, cacheds                    int64 // answers that said so
 	planned, asked, contents                     int64
+	cachedPlanned, cachedBest                    int64 // of the answers that reported cached tokens
+	lengthAsAsked                                int64
 	errors                                       map[errorKey]*ErrorCount
 	lastEnd                                      time.Time
 }
@@ -59,9 +60,9 @@ func (r *recorder) begin() {
 	r.sent++
 }
 
-// add takes what came of a request of promptTokens. due is when it was to be
-// sent, zero in a closed loop; interrupted says that the run ended under it.
-func (r *recorder) add(s *sample, due time.Time, promptTokens int, interrupted bool) {
+// add takes what came of a request. due is when it was to be sent, zero in a
+// closed loop; interrupted says that the run ended under it.
+func (r *recorder) add(s *sample, due time.Time, interrupted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight--
@@ -100,7 +101,7 @@ func (r *recorder) add(s *sample, due time.Time, promptTokens int, interrupted b
 		r.cancelled++
 	default:
 		r.complete++
-		r.planned += int64(promptTokens)
+		r.planned += int64(s.planned)
 		r.good(s, from)
 	}
 }
@@ -120,7 +121,7 @@ func (r *recorder) stream(s *sample) {
 		{s.finish, &r.streams.FinishReason},
 		{s.done, &r.streams.Done},
 		{known, &r.streams.Usage},
-		{known && completion == int64(s.asked), &r.streams.LengthAsAsked},
+		{known && completion == int64(s.asked), &r.lengthAsAsked},
 		{s.failure == nil, &r.streams.Complete},
 	} {
 		if c.is {
@@ -156,10 +157,11 @@ func (r *recorder) good(s *sample, from time.Time) {
 	for _, name := range missed {
 		r.misses[name]++
 	}
-	r.usage(&s.usage)
+	r.usage(s)
 }
 
-func (r *recorder) usage(u *openai.Usage) {
+func (r *recorder) usage(s *sample) {
+	u := &s.usage
 	prompt, hasPrompt := u.PromptTokens.Get()
 	if hasPrompt {
 		r.prompts++
@@ -173,6 +175,8 @@ func (r *recorder) usage(u *openai.Usage) {
 		r.cacheds++
 		r.cachedSaid += n
 		r.cachedOf += prompt
+		r.cachedPlanned += int64(s.planned)
+		r.cachedBest += int64(s.seen)
 	}
 }
 

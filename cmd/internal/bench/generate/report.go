@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/llmgw/llmgw/cmd/internal/bench/measure"
@@ -15,6 +16,8 @@ type Report struct {
 	Model    string   `json:"model"`
 	Stream   bool     `json:"stream"`
 	Workload Workload `json:"workload"`
+	// Seed sends the same again: see [Config].
+	Seed uint64 `json:"seed"`
 	// Loop is "open" or "closed".
 	Loop        string `json:"loop"`
 	Concurrency *int   `json:"concurrency"` // closed loop
@@ -45,6 +48,13 @@ type Report struct {
 	Tokens  Tokens       `json:"tokens"`
 	Streams *Streams     `json:"streams"` // null without streams
 	Errors  []ErrorCount `json:"errors"`  // the most frequent first; warm-up included
+	// Warnings are sentences about what makes the figures doubtful.
+	Warnings []string `json:"warnings"`
+}
+
+// NothingMeasured is whether every request that was sent fell in the warm-up.
+func (r *Report) NothingMeasured() bool {
+	return r.Requests.WarmUp > 0 && r.Requests.Measured() == 0
 }
 
 // Workload is what was sent.
@@ -58,8 +68,8 @@ type Workload struct {
 	OfferedPerS *float64 `json:"offered_requests_per_s"`
 	PromptMean  float64  `json:"prompt_tokens_mean"`
 	OutputMean  float64  `json:"output_tokens_mean"`
-	// BestHitShare is the share of the prompt tokens that one cache without limit
-	// would hold; null: unknown.
+	// BestHitShare is the share of the prompt tokens that one cache without
+	// limit, empty before, would hold; null: no prompts.
 	BestHitShare *float64 `json:"best_cached_share"`
 }
 
@@ -80,6 +90,9 @@ type Requests struct {
 	// loop.
 	Late *int64 `json:"late"`
 }
+
+// Measured is the number of requests that the figures are of.
+func (r Requests) Measured() int64 { return r.Complete + r.Failed + r.Cancelled }
 
 // Bad is the number of requests that failed, warm-up included.
 func (r Requests) Bad() int64 { return r.Failed + r.WarmUpBad }
@@ -116,21 +129,25 @@ type Tokens struct {
 	ContentEvents *int64 `json:"content_events"` // null without streams
 	Cached        *int64 `json:"cached"`
 	// CachedShare is Cached ÷ the prompt tokens of the answers that reported
-	// it, which are CachedAnswers.
+	// it, which are CachedAnswers. CachedBest is how many of their tokens, by
+	// the workload's count, one cache without limit, empty before, would hold.
 	CachedShare   *float64 `json:"cached_share"`
 	CachedAnswers int64    `json:"cached_answers"`
+	CachedBest    *int64   `json:"cached_best"`
 }
 
 // Streams counts how far the streams came that began with status 200, those
 // left on purpose not counted.
 type Streams struct {
-	Begun         int64 `json:"begun"`
-	Content       int64 `json:"content"`
-	FinishReason  int64 `json:"finish_reason"`
-	Done          int64 `json:"done"`
-	Usage         int64 `json:"usage"`
-	LengthAsAsked int64 `json:"length_as_asked"` // usage says as many tokens as were asked for
-	Complete      int64 `json:"complete"`
+	Begun        int64 `json:"begun"`
+	Content      int64 `json:"content"`
+	FinishReason int64 `json:"finish_reason"`
+	Done         int64 `json:"done"`
+	Usage        int64 `json:"usage"`
+	// LengthAsAsked had as many tokens as were asked for, as usage says; null
+	// if none had usage.
+	LengthAsAsked *int64 `json:"length_as_asked"`
+	Complete      int64  `json:"complete"`
 }
 
 // ErrorCount is one kind of failure.
@@ -175,11 +192,13 @@ func newWorkload(t *workload.Trace, open bool) Workload {
 	if open {
 		span := stats.Duration.Seconds()
 		w.SpanS = &span
-		if span > 0 {
-			w.OfferedPerS = new(float64(len(t.Requests)) / span)
+		if span > 0 { // n requests have n-1 gaps
+			w.OfferedPerS = new(float64(len(t.Requests)-1) / span)
 		}
 	}
-	if share, ok := stats.HitShare(); ok {
+	if stats.Prompt.Total > 0 {
+		// A trace that does not tell gets prompts that share nothing: 0.
+		share, _ := stats.HitShare()
 		w.BestHitShare = &share
 	}
 	return w
@@ -217,13 +236,16 @@ func (r *recorder) fill(rep *Report, end time.Time) {
 		rep.Tokens.Output, rep.OutputTokensPerS = &r.outputSaid, new(perSecond(r.outputSaid))
 	}
 	if r.cacheds > 0 {
-		rep.Tokens.Cached = &r.cachedSaid
+		rep.Tokens.Cached, rep.Tokens.CachedBest = &r.cachedSaid, &r.cachedBest
 		if r.cachedOf > 0 {
 			rep.Tokens.CachedShare = new(float64(r.cachedSaid) / float64(r.cachedOf))
 		}
 	}
 	if rep.Stream {
 		rep.Streams, rep.Tokens.ContentEvents = &r.streams, &r.contents
+		if r.streams.Usage > 0 {
+			rep.Streams.LengthAsAsked = &r.lengthAsAsked
+		}
 	}
 	if r.slo != (SLO{}) {
 		rep.Goodput = &Goodput{SLO: r.slo.String(), RequestsPerS: perSecond(r.met), Met: r.met, Missed: r.misses}
@@ -232,4 +254,21 @@ func (r *recorder) fill(rep *Report, end time.Time) {
 		}
 	}
 	rep.Errors = r.errorRows()
+	rep.Warnings = r.warnings()
+}
+
+// warnings says what makes the figures doubtful; the caller holds mu.
+func (r *recorder) warnings() []string {
+	out := []string{}
+	if n := r.cachedSaid - r.explained(); n > 0 {
+		out = append(out, fmt.Sprintf("%d cached tokens are more than this workload explains, so the target seems to have had its prompts from before: the same seed, or a trace with texts of its own, sends the same prompts again; the times are those of a warm cache", n))
+	}
+	return out
+}
+
+// explained is how many cached tokens need no warning: those that the workload
+// repeats, what was counted beyond the plan, which may be a chat template that
+// all prompts begin with, and 2 % for requests that overtake each other.
+func (r *recorder) explained() int64 {
+	return r.cachedBest + max(r.cachedOf-r.cachedPlanned, 0) + r.cachedOf/50
 }

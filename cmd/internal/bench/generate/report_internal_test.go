@@ -42,7 +42,8 @@ func filled(t *testing.T) *Report {
 	r := newRecorder(true, SLO{TTFT: 30 * time.Millisecond, ITL: 15 * time.Millisecond}, at(0))
 	add := func(s *sample, due int, interrupted bool) {
 		r.begin()
-		r.add(s, at(due), 8, interrupted)
+		s.planned = 8
+		r.add(s, at(due), interrupted)
 	}
 	good := streamed(0, 60, 20, 30, 40, 50)
 	good.usage.CachedTokens = openai.CountOf(4)
@@ -60,8 +61,11 @@ func filled(t *testing.T) *Report {
 	add(streamed(-20, 6, 1), -20, false)
 	add(&sample{sent: at(470), end: at(480), failure: &RequestError{Kind: KindOther, Message: "canceled"}}, 470, true)
 	trace := &workload.Trace{Name: "a.jsonl", Format: workload.Mooncake, Requests: make([]workload.Request, 10)}
+	for i := range trace.Requests {
+		trace.Requests[i].PromptTokens = 8
+	}
 	rep := &Report{
-		Target: "http://a/v1", API: Chat, Model: "m", Stream: true, Workload: newWorkload(trace, true), Loop: "open",
+		Target: "http://a/v1", API: Chat, Model: "m", Stream: true, Workload: newWorkload(trace, true), Seed: 7, Loop: "open",
 		StartedAt: at(0), WarmupS: .02, Requests: Requests{Planned: 10},
 	}
 	r.fill(rep, at(9999))
@@ -82,12 +86,12 @@ func TestReport(t *testing.T) {
 	}, rep.Goodput); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(&Streams{Begun: 4, Content: 4, FinishReason: 4, Done: 3, Usage: 4, LengthAsAsked: 4, Complete: 3}, rep.Streams); diff != "" {
+	if diff := cmp.Diff(&Streams{Begun: 4, Content: 4, FinishReason: 4, Done: 3, Usage: 4, LengthAsAsked: new(int64(4)), Complete: 3}, rep.Streams); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(Tokens{
 		PromptPlanned: 24, Prompt: new(int64(30)), OutputAsked: 8, Output: new(int64(8)), ContentEvents: new(int64(8)),
-		Cached: new(int64(4)), CachedShare: new(.4), CachedAnswers: 1,
+		Cached: new(int64(4)), CachedShare: new(.4), CachedAnswers: 1, CachedBest: new(int64(0)),
 	}, rep.Tokens); diff != "" {
 		t.Error(diff)
 	}
@@ -139,5 +143,77 @@ func TestReportIsWritten(t *testing.T) {
 		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Errorf("%s (-update writes it):\n%s", file, diff)
 		}
+	}
+}
+
+// n requests have n-1 gaps, and a trace that tells of no blocks shares nothing.
+func TestWorkloadIsDescribed(t *testing.T) {
+	trace := &workload.Trace{Requests: make([]workload.Request, 41)}
+	for i := range trace.Requests {
+		trace.Requests[i] = workload.Request{At: time.Duration(i) * 50 * time.Millisecond, PromptTokens: 8, OutputTokens: 2}
+	}
+	w := newWorkload(trace, true)
+	if *w.OfferedPerS != 20 || *w.SpanS != 2 || w.BestHitShare == nil || *w.BestHitShare != 0 {
+		t.Errorf("%v/s over %v s, at best %v; want 20, 2 and 0", *w.OfferedPerS, *w.SpanS, w.BestHitShare)
+	}
+}
+
+// A warning is for what the workload, a chat template and requests that
+// overtake each other do not explain.
+func TestCacheWarning(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		reported, cached int64
+		planned, seen    int
+		want             bool
+	}{
+		{"nothing cached", 1020, 0, 1000, 0, false},
+		{"shared", 1000, 700, 1000, 700, false},
+		{"a template of 20", 1020, 20, 1000, 0, false},
+		{"overtaken", 1000, 720, 1000, 700, false},
+		{"had from before", 1020, 1008, 1000, 0, true},
+		{"more than is shared", 1000, 800, 1000, 700, true},
+		{"another tokenizer counts less", 900, 890, 1000, 0, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRecorder(false, SLO{}, at(0))
+			r.begin()
+			s := streamed(0, 10, 5)
+			s.planned, s.seen = tt.planned, tt.seen
+			s.usage.PromptTokens, s.usage.CachedTokens = openai.CountOf(tt.reported), openai.CountOf(tt.cached)
+			r.add(s, time.Time{}, false)
+			var rep Report
+			r.fill(&rep, at(10))
+			if got := len(rep.Warnings) == 1; got != tt.want || *rep.Tokens.CachedBest != int64(tt.seen) {
+				t.Errorf("warnings %q, best %d", rep.Warnings, *rep.Tokens.CachedBest)
+			}
+		})
+	}
+}
+
+// The text says what there is nothing to say about.
+func TestReportOfNothing(t *testing.T) {
+	text := func(change func(*Report)) string {
+		rep := &Report{Target: "http://a/v1", API: Chat, Model: "m", Stream: true, Loop: "closed", Concurrency: new(2)}
+		r := newRecorder(false, SLO{}, at(0))
+		r.fill(rep, at(10))
+		change(rep)
+		var b strings.Builder
+		if err := rep.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	failed := text(func(r *Report) { r.Requests.Failed = 3 })
+	if strings.Contains(failed, "not reported") || !strings.Contains(failed, "no answer was complete: no times and no tokens") {
+		t.Errorf("all failed: %s", failed)
+	}
+	warm := text(func(r *Report) { r.Requests.WarmUp = 3 })
+	if !strings.Contains(warm, "nothing was measured: all requests fell in the warm-up") {
+		t.Errorf("all in the warm-up: %s", warm)
+	}
+	unchecked := text(func(r *Report) { r.Streams.Begun = 3 })
+	if !strings.Contains(unchecked, "usage 0, length not checked; complete") {
+		t.Errorf("no usage: %s", unchecked)
 	}
 }

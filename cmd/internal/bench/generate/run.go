@@ -27,6 +27,7 @@ type Deps struct {
 type Generator struct {
 	cfg    Config
 	trace  *workload.Trace
+	seen   []int  // of each request, the prompt tokens that one before it has
 	base   string // URL up to /v1
 	header http.Header
 	client *http.Client
@@ -57,7 +58,7 @@ func New(cfg Config, deps Deps) (*Generator, error) {
 	if err := deps.Trace.Validate(); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
-	g := &Generator{cfg: cfg, trace: deps.Trace, header: cfg.Header.Clone()}
+	g := &Generator{cfg: cfg, trace: deps.Trace, seen: deps.Trace.SeenTokens(), header: cfg.Header.Clone()}
 	g.base, _ = baseURL(cfg.URL) // Validate has looked at it
 	if g.header == nil {
 		g.header = http.Header{}
@@ -98,11 +99,11 @@ func (g *Generator) Run(ctx context.Context) (*Report, error) {
 			return nil, err
 		}
 	}
-	g.bodies = newBodies(g.cfg, model, workload.NewPrompter(g.trace))
+	g.bodies = newBodies(g.cfg, model, workload.NewPrompter(g.trace).Seeded(g.cfg.Seed))
 	open := g.cfg.Concurrency == 0
 	rep := &Report{
 		Target: g.base, API: g.cfg.API, Model: model, Stream: g.cfg.Stream,
-		Workload: newWorkload(g.trace, open), Loop: "open", WarmupS: g.cfg.Warmup.Seconds(),
+		Workload: newWorkload(g.trace, open), Seed: g.cfg.Seed, Loop: "open", WarmupS: g.cfg.Warmup.Seconds(),
 		Requests: Requests{Planned: int64(len(g.trace.Requests))},
 	}
 	start := time.Now()
@@ -117,12 +118,22 @@ func (g *Generator) Run(ctx context.Context) (*Report, error) {
 	}
 	rep.Interrupted = ctx.Err() != nil
 	r.rec.fill(rep, time.Now())
-	if g.byTime() { // what there was no time for was not planned
-		rep.Requests.Planned -= rep.Requests.Unsent
-		rep.Requests.Unsent = 0
-		rep.Workload.Requests = int(rep.Requests.Planned)
+	if g.byTime() {
+		g.forgetUnsent(rep)
 	}
 	return rep, nil
+}
+
+// forgetUnsent takes what there was no time for out of the report: it was not
+// planned.
+func (g *Generator) forgetUnsent(rep *Report) {
+	rep.Requests.Planned -= rep.Requests.Unsent
+	rep.Requests.Unsent = 0
+	if sent, err := g.trace.First(int(rep.Requests.Planned)); err == nil {
+		rep.Workload = newWorkload(sent, false)
+	} else { // none was sent
+		rep.Workload.Requests = 0
+	}
 }
 
 // byTime is whether a closed loop sends as many requests as there is time for.
@@ -237,7 +248,7 @@ func (r *run) closed(ctx context.Context) {
 // one sends a request and records what came of it.
 func (r *run) one(ctx context.Context, x *exchange, i int, due time.Time) (failed bool) {
 	s := x.do(ctx, i, r.leaveAfter(i))
-	r.rec.add(s, due, r.g.trace.Requests[i].PromptTokens, ctx.Err() != nil)
+	r.rec.add(s, due, ctx.Err() != nil)
 	return s.failure != nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/llmgw/llmgw/cmd/internal/bench/generate"
 	"github.com/llmgw/llmgw/engines/sim"
 	"github.com/llmgw/llmgw/engines/sim/workload"
@@ -95,8 +97,10 @@ func TestOpenLoop(t *testing.T) {
 	if r.E2EFromDue != nil && r.E2EFromDue.MeanMS < r.E2E.MeanMS {
 		t.Errorf("from due %v ms, from sent %v ms", r.E2EFromDue.MeanMS, r.E2E.MeanMS)
 	}
-	if s := r.Streams; s == nil || *s != (generate.Streams{Begun: 20, Content: 20, FinishReason: 20, Done: 20, Usage: 20, LengthAsAsked: 20, Complete: 20}) {
-		t.Errorf("streams %+v", s)
+	if s := r.Streams; s == nil {
+		t.Error("no streams")
+	} else if diff := cmp.Diff(generate.Streams{Begun: 20, Content: 20, FinishReason: 20, Done: 20, Usage: 20, LengthAsAsked: new(int64(20)), Complete: 20}, *s); diff != "" {
+		t.Error(diff)
 	}
 	if g := r.Goodput; g == nil || g.Met != 20 || *g.Share != 1 || g.RequestsPerS != r.RequestsPerS {
 		t.Errorf("goodput %+v of %v/s", g, r.RequestsPerS)
@@ -140,7 +144,7 @@ func TestUsageThatIsNotReported(t *testing.T) {
 		t.Errorf("cached tokens that were not reported: %+v", r.Tokens)
 	}
 	r = run(t, url, trace(3, 0, 3), func(c *generate.Config) { c.IncludeUsage = false })
-	if r.Tokens.Prompt != nil || r.Tokens.Output != nil || r.OutputTokensPerS != nil || r.Streams.Usage != 0 || r.Requests.Complete != 3 || r.TPOT.Count != 3 {
+	if r.Tokens.Prompt != nil || r.Tokens.Output != nil || r.OutputTokensPerS != nil || r.Streams.Usage != 0 || r.Streams.LengthAsAsked != nil || r.Requests.Complete != 3 || r.TPOT.Count != 3 {
 		t.Errorf("usage that was not asked for: %+v, %+v", r.Tokens, r.Requests)
 	}
 }
@@ -156,10 +160,56 @@ func TestCachedShare(t *testing.T) {
 	}
 }
 
+// A second run with the same seed finds its prompts in the engine's cache and
+// says so; one with another seed finds nothing.
+func TestSeedAndCache(t *testing.T) {
+	drawn := workload.DefaultSynthetic()
+	drawn.Requests = 5
+	synthetic, err := workload.Synthesize(drawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := &workload.Trace{Name: "test", Format: workload.Mooncake, BlockTokens: 512}
+	for i := range uint64(4) {
+		blocks.Requests = append(blocks.Requests, workload.Request{PromptTokens: 1024, OutputTokens: 2, Blocks: []uint64{7, i}, Seq: i})
+	}
+	for _, tt := range []struct {
+		name  string
+		trace *workload.Trace
+		best  float64
+	}{{"synthetic", synthetic, 0}, {"blocks of a trace", blocks, 3. / 8}} {
+		t.Run(tt.name, func(t *testing.T) {
+			url := engine(t, nil)
+			share := func(seed uint64) (float64, []string) {
+				r := run(t, url, tt.trace, func(c *generate.Config) { c.Concurrency, c.Seed, c.MaxTokens = 1, seed, 2 })
+				if r.Seed != seed || *r.Workload.BestHitShare != tt.best {
+					t.Errorf("seed %d, at best %v; want %d and %v", r.Seed, *r.Workload.BestHitShare, seed, tt.best)
+				}
+				return *r.Tokens.CachedShare, r.Warnings
+			}
+			for _, seed := range []uint64{1, 2} {
+				if got, warnings := share(seed); got > tt.best+.03 || len(warnings) > 0 {
+					t.Errorf("seed %d for the first time: %v cached, %q", seed, got, warnings)
+				}
+			}
+			if got, warnings := share(2); got < .9 || len(warnings) != 1 {
+				t.Errorf("a seed again: %v cached, warnings %q", got, warnings)
+			}
+		})
+	}
+}
+
 func TestWarmup(t *testing.T) {
 	r := run(t, engine(t, nil), trace(10, 5*time.Millisecond, 2), func(c *generate.Config) { c.Warmup = 25 * time.Millisecond })
 	if r.Requests.WarmUp != 5 || r.Requests.Complete != 5 || r.E2E.Count != 5 {
 		t.Errorf("%+v, want half in the warm-up", r.Requests)
+	}
+	if r.NothingMeasured() {
+		t.Error("half was measured")
+	}
+	r = run(t, engine(t, nil), trace(3, 0, 2), func(c *generate.Config) { c.Warmup = time.Hour })
+	if !r.NothingMeasured() || r.Requests.WarmUp != 3 {
+		t.Errorf("%+v, want all in the warm-up", r.Requests)
 	}
 }
 
