@@ -6,11 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/llmgw/llmgw/cmd/internal/cli"
 	"github.com/llmgw/llmgw/cmd/internal/config"
 	"github.com/llmgw/llmgw/cmd/internal/config/reference"
 	"github.com/llmgw/llmgw/engines/sim"
@@ -53,6 +55,27 @@ func TestSimReference(t *testing.T) {
 	}
 	tables := strings.ReplaceAll(reference.Tables(keys), "\n## ", "\n### ")
 	sameText(t, page, head+begin+tables+end+tail)
+}
+
+// Every flag of llmgw sim stands in the reference.
+func TestSimFlags(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "sim.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var help strings.Builder
+	if code := cli.Main(t.Context(), []string{"sim", "serve", "--help"}, cli.Streams{Out: &help, Err: t.Output()}); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	flags := regexp.MustCompile(`(?m)^ +(?:-\w, )? *(--[a-z-]+)`).FindAllStringSubmatch(help.String(), -1)
+	if len(flags) < 5 {
+		t.Fatalf("only the flags %v in\n%s", flags, &help)
+	}
+	for _, m := range flags {
+		if m[1] != "--help" && m[1] != "--version" && !strings.Contains(string(page), "`"+m[1]+"`") {
+			t.Errorf("docs/reference/sim.md does not explain %s", m[1])
+		}
+	}
 }
 
 func sameText(t *testing.T, file, want string) {
