@@ -15,9 +15,13 @@ import (
 type Arrivals struct {
 	// Process draws the gaps; "" for none.
 	Process Process
-	// Rate is in requests per second, 1e-6 to 1e9; 0 if Process is "".
+	// Rate is in requests per second, 1e-6 to [MaxRate]; 0 if Process is "".
 	Rate float64
 }
+
+// MaxRate is the highest rate of arrivals, in requests per second: beyond one
+// in a microsecond no client sends, and no clock tells them apart.
+const MaxRate = 1e6
 
 // Process names how gaps between requests are drawn.
 type Process string
@@ -61,8 +65,8 @@ func (a Arrivals) Validate() error {
 	default:
 		return fmt.Errorf("%w: arrivals: process %q; want %s or %s", ErrInvalid, a.Process, Poisson, Uniform)
 	}
-	if !(a.Rate >= 1e-6 && a.Rate <= 1e9) { // NaN is refused, too
-		return fmt.Errorf("%w: arrivals: %v requests per second; want 1e-06 to 1e+09", ErrInvalid, a.Rate)
+	if !(a.Rate >= 1e-6 && a.Rate <= MaxRate) { // NaN is refused, too
+		return fmt.Errorf("%w: arrivals: %v requests per second; want 1e-06 to %v", ErrInvalid, a.Rate, MaxRate)
 	}
 	return nil
 }

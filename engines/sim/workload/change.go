@@ -48,6 +48,13 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	if float64(period)*float64(n) > float64(MaxSpan) {
 		return nil, fmt.Errorf("%w: %v of trace %d times; want at most %v in all", ErrInvalid, last, n, MaxSpan)
 	}
+	blocks := 0
+	for i := range t.Requests {
+		blocks += len(t.Requests[i].Blocks)
+	}
+	if blocks > MaxBlocks/n {
+		return nil, fmt.Errorf("%w: %d blocks %d times; want at most %d in all", ErrInvalid, blocks, n, MaxBlocks)
+	}
 	number := t.numberBlocks()
 	out := make([]Request, 0, n*size)
 	for pass := range n {

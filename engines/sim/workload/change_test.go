@@ -123,7 +123,7 @@ func TestChangesRefuse(t *testing.T) {
 		want string
 	}{
 		{"first 0", func() (*workload.Trace, error) { return small().First(0) }, "the first 0 requests; want 1 or more"},
-		{"repeat 0", func() (*workload.Trace, error) { return small().Repeat(0) }, "3 requests 0 times; want once or more, and at most 67108864 in all"},
+		{"repeat 0", func() (*workload.Trace, error) { return small().Repeat(0) }, "3 requests 0 times; want once or more, and at most 5000000 in all"},
 		{"repeat too often", func() (*workload.Trace, error) { return small().Repeat(1 << 26) }, "3 requests 67108864 times"},
 		{"repeat too long", func() (*workload.Trace, error) {
 			long := small()

@@ -150,7 +150,7 @@ func TestLengthsText(t *testing.T) {
 }
 
 func TestArrivals(t *testing.T) {
-	for _, text := range []string{"", "poisson:5", "uniform:0.25", "poisson:1e-06", "uniform:1e+09"} {
+	for _, text := range []string{"", "poisson:5", "uniform:0.25", "poisson:1e-06", "uniform:1e+06"} {
 		a, err := workload.ParseArrivals(text)
 		if err != nil || a.String() != text || a.Validate() != nil {
 			t.Errorf("%q: %v, %v", text, a, err)
@@ -163,7 +163,8 @@ func TestArrivals(t *testing.T) {
 		"poisson":     "want such as poisson:5",
 		"poisson:":    "want such as poisson:5",
 		"poisson:x":   "want such as poisson:5",
-		"poisson:0":   "0 requests per second; want 1e-06 to 1e+09",
+		"poisson:0":   "0 requests per second; want 1e-06 to 1e+06",
+		"uniform:1e9": "1e+09 requests per second; want 1e-06 to 1e+06",
 		"poisson:-1":  "-1 requests per second",
 		"poisson:NaN": "NaN requests per second",
 		"uniform:inf": "+Inf requests per second",

@@ -19,13 +19,15 @@ type lines struct {
 	file string
 	r    *bufio.Reader
 	line int    // of the row that next returned last
+	left int64  // bytes that may still come
 	long []byte // room for rows that are longer than r's buffer
 }
 
-// newLines unpacks r if it begins like gzip.
-func newLines(r io.Reader, file string) (*lines, error) {
+// newLines unpacks r if it begins like gzip. After so many bytes of rows comes
+// an error.
+func newLines(r io.Reader, file string, most int64) (*lines, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
-	l := &lines{file: file, r: br}
+	l := &lines{file: file, r: br, left: most}
 	// An error of Peek comes again with the first read.
 	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		zr, err := gzip.NewReader(br)
@@ -82,6 +84,9 @@ func (l *lines) read() ([]byte, error) {
 	l.line++
 	if len(row) > maxRow {
 		return nil, l.fault(&fieldError{why: fmt.Sprintf("the row has more than %d MiB", maxRow>>20)})
+	}
+	if l.left -= int64(len(row)); l.left < 0 {
+		return nil, l.fault(&fieldError{why: fmt.Sprintf("more than %d MiB up to here, unpacked; want a part of the file", MaxBytes>>20)})
 	}
 	return row, err
 }

@@ -30,17 +30,28 @@ func Open(path string, f Format) (*Trace, error) {
 
 // Read reads a whole trace from r. The name appears in errors and in the
 // trace. An empty f tells the format from the content; gzip is told from its
-// first bytes. A row may have 16 MiB. Blank lines are skipped, and so is a
-// byte order mark.
+// first bytes. A row may have 16 MiB, the file MaxBytes after unpacking,
+// MaxRequests and MaxBlocks. Blank lines are skipped, and so is a byte order
+// mark.
 //
 // What is wrong with a row, or with the file at a row, is a *[RowError]; no
 // rows at all is [ErrEmpty]; a format that does not exist, or content that
 // fits none, is [ErrUnknownFormat]. With an error the trace is nil.
 func Read(r io.Reader, name string, f Format) (*Trace, error) {
+	return read(r, name, f, bounds{requests: MaxRequests, blocks: MaxBlocks, bytes: MaxBytes})
+}
+
+// bounds are what a file may hold, so that it cannot fill the memory.
+type bounds struct {
+	requests, blocks int
+	bytes            int64 // after unpacking
+}
+
+func read(r io.Reader, name string, f Format, most bounds) (*Trace, error) {
 	if f != "" && !slices.Contains(Formats(), f) {
 		return nil, fmt.Errorf("%w %q: want one of %s", ErrUnknownFormat, f, formatList())
 	}
-	l, err := newLines(r, name)
+	l, err := newLines(r, name, most.bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +69,7 @@ func Read(r io.Reader, name string, f Format) (*Trace, error) {
 		return nil, l.fault(err)
 	}
 	t := &Trace{Name: name, Format: f, BlockTokens: dec.blockTokens()}
-	if err := t.readRows(l, dec, first); err != nil {
+	if err := t.readRows(l, dec, first, most); err != nil {
 		return nil, orEmpty(err, name)
 	}
 	return t, nil
@@ -66,7 +77,8 @@ func Read(r io.Reader, name string, f Format) (*Trace, error) {
 
 // readRows decodes first, unless it is a header, and every row after it. It
 // returns io.EOF if there is none.
-func (t *Trace) readRows(l *lines, dec decoder, first []byte) error {
+func (t *Trace) readRows(l *lines, dec decoder, first []byte, most bounds) error {
+	blocks := 0
 	var start, last time.Duration
 	row, err := first, error(nil)
 	if dec.header() {
@@ -92,13 +104,17 @@ func (t *Trace) readRows(l *lines, dec decoder, first []byte) error {
 				field: dec.timeField(),
 				why:   fmt.Sprintf("%v after the first row; want at most %v", at-start, MaxSpan),
 			})
-		case len(t.Requests) > MaxRequests:
-			return l.fault(&fieldError{why: fmt.Sprintf("more than %d requests", MaxRequests)})
+		case len(t.Requests) > most.requests:
+			return l.fault(&fieldError{why: fmt.Sprintf("more than %d requests; want a part of the file", most.requests)})
 		}
 		last = at
 		for i := from; i < len(t.Requests); i++ {
 			r := &t.Requests[i]
 			r.At, r.Seq, r.Line = at-start, uint64(i), l.line
+			blocks += len(r.Blocks)
+		}
+		if blocks > most.blocks {
+			return l.fault(&fieldError{field: "hash_ids", why: fmt.Sprintf("more than %d ids up to here; want a part of the file", most.blocks)})
 		}
 	}
 	if errors.Is(err, io.EOF) && len(t.Requests) > 0 {

@@ -75,7 +75,7 @@ func seenTexts(requests []Request, tokens []int) {
 	slices.SortFunc(sorted, func(a, b int) int {
 		return cmp.Or(cmp.Compare(requests[a].Text, requests[b].Text), cmp.Compare(a, b))
 	})
-	before, after := make(map[int]int, len(sorted)), make(map[int]int, len(sorted))
+	before, after := make([]int, len(requests)), make([]int, len(requests))
 	const none = -1
 	for at, i := range sorted {
 		before[i], after[i] = none, none

@@ -159,7 +159,7 @@ func TestSyntheticValidate(t *testing.T) {
 		t.Fatal(trace, err)
 	}
 	for _, want := range []string{
-		"workload: invalid: requests: 0; want 1 to 67108864",
+		"workload: invalid: requests: 0; want 1 to 5000000",
 		"prompt: unset; want a distribution of lengths",
 		"output: unset; want a distribution of lengths",
 		"prefix_tokens: -1; want 0 to 8388608",

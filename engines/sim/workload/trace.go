@@ -13,8 +13,14 @@ const (
 	MaxTokens = 1 << 24
 	// MaxSpan bounds the time from a trace's first request to its last.
 	MaxSpan = 10 * 366 * 24 * time.Hour
-	// MaxRequests bounds the requests of one trace.
-	MaxRequests = 1 << 26
+	// MaxRequests bounds the requests of one trace. So many take some 500 MB
+	// of memory.
+	MaxRequests = 5_000_000
+	// MaxBlocks bounds the block ids of all requests of one trace.
+	MaxBlocks = 1 << 25
+	// MaxBytes bounds a file, after unpacking: a few megabytes of gzip can
+	// hold gigabytes.
+	MaxBytes = 512 << 20
 )
 
 // Request is one call of a trace.
@@ -88,8 +94,7 @@ func (t *Trace) Validate() error {
 	case t.BlockTokens < 0 || t.BlockTokens > MaxTokens:
 		return fmt.Errorf("%w: block tokens: %d, want 0 (no blocks) to %d", ErrInvalid, t.BlockTokens, MaxTokens)
 	}
-	seen := make(map[uint64]struct{}, len(t.Requests))
-	last := time.Duration(0)
+	last, blocks := time.Duration(0), 0
 	for i := range t.Requests {
 		r := &t.Requests[i]
 		if err := t.checkRequest(r, last); err != nil {
@@ -98,11 +103,30 @@ func (t *Trace) Validate() error {
 		if i == 0 && r.At != 0 {
 			return fmt.Errorf("%w: request 0: at %v, want 0", ErrInvalid, r.At)
 		}
-		if _, twice := seen[r.Seq]; twice {
-			return fmt.Errorf("%w: request %d: seq %d stands twice", ErrInvalid, i, r.Seq)
+		if blocks += len(r.Blocks); blocks > MaxBlocks {
+			return fmt.Errorf("%w: request %d: more than %d blocks up to it", ErrInvalid, i, MaxBlocks)
 		}
-		seen[r.Seq] = struct{}{}
 		last = r.At
+	}
+	return t.checkSeqs()
+}
+
+// checkSeqs looks for a number that stands twice.
+func (t *Trace) checkSeqs() error {
+	ascending := true // as usual: saves a map of half the trace's size
+	for i := 1; i < len(t.Requests) && ascending; i++ {
+		ascending = t.Requests[i-1].Seq < t.Requests[i].Seq
+	}
+	if ascending {
+		return nil
+	}
+	seen := make(map[uint64]struct{}, len(t.Requests))
+	for i := range t.Requests {
+		seq := t.Requests[i].Seq
+		if _, twice := seen[seq]; twice {
+			return fmt.Errorf("%w: request %d: seq %d stands twice", ErrInvalid, i, seq)
+		}
+		seen[seq] = struct{}{}
 	}
 	return nil
 }
