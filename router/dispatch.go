@@ -58,7 +58,7 @@ func (c *call) request() {
 		p += "?" + plainQuery(r.URL.RawQuery)
 	}
 	c.send = proxy.Request{
-		Method: r.Method, Path: p, Header: r.Header, ID: c.id, Lasting: c.peek.Stream,
+		Method: r.Method, Path: p, Header: c.header(), ID: c.id, Lasting: c.peek.Stream,
 		Deadline: c.out.Start.Add(c.rt.cfg.Total),
 	}
 	c.sched = schedule.Request{

@@ -18,11 +18,7 @@ const (
 
 // serveForm serves a request with a multipart/form-data body.
 func (c *call) serveForm() *openai.Error {
-	types := c.req.Header["Content-Type"]
-	if len(types) != 1 {
-		return openai.FormFailed(openai.ErrNoBoundary) // one of them is another's truth
-	}
-	f, err := openai.NewForm(types[0])
+	f, err := openai.NewForm(c.req.Header.Get("Content-Type"))
 	if err != nil {
 		return openai.FormFailed(err)
 	}

@@ -206,10 +206,11 @@ func (c *call) run() *openai.Error {
 		}
 		return openai.MethodNotAllowed(r.Method, http.MethodPost)
 	}
-	if types := r.Header["Content-Type"]; len(types) > 0 && isMultipart(types[0]) {
-		if !c.route.form {
-			return notJSONType()
-		}
+	form, refusal := c.reads()
+	switch {
+	case refusal != nil:
+		return refusal
+	case form:
 		return c.serveForm()
 	}
 	if err := c.body.read(c.w, r, &rt.cfg); err != nil {
