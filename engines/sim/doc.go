@@ -17,7 +17,8 @@
 //
 // [Engine] is the shell. It uses package time and therefore runs under
 // virtual time in a testing/synctest bubble, in process or over any
-// connection; [Engine.Serve] answers on a listener.
+// connection; [Engine.Serve] answers on a listener, such as one of package
+// simtest, which has a network in memory.
 //
 // # Text
 //

@@ -3,7 +3,6 @@ package asker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/engines/sim"
+	"github.com/llmgw/llmgw/engines/sim/simtest"
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/gateway"
 )
@@ -27,28 +27,37 @@ func inVirtualTime(t *testing.T, test func(t *testing.T, client *Asker, engine *
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer end()
-		net := network{"engine:80": newHost(), "router:80": newHost()}
+		var network simtest.Network // sockets would know real time only
+		listen := func(address string) net.Listener {
+			l, err := network.Listen(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
 
 		engine, err := sim.New(sim.DefaultConfig(), sim.Deps{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		wg.Go(func() { _ = engine.Serve(ctx, net["engine:80"]) })
+		atEngine := listen("engine:80")
+		wg.Go(func() { _ = engine.Serve(ctx, atEngine) })
 
 		cfg := gateway.DefaultConfig()
 		cfg.Endpoints = []gateway.Endpoint{{Spec: endpoint.Spec{
 			ID: "engine", URL: "http://engine", Models: []endpoint.Model{{Name: "sim-8b"}},
 		}}}
-		gw, err := gateway.New(cfg, gateway.Deps{Dial: net.dial})
+		gw, err := gateway.New(cfg, gateway.Deps{Dial: network.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}
 		wg.Go(func() { _ = gw.Run(ctx) })
 		server := &http.Server{Handler: gw, ReadHeaderTimeout: time.Minute}
-		wg.Go(func() { _ = server.Serve(net["router:80"]) })
+		atRouter := listen("router:80")
+		wg.Go(func() { _ = server.Serve(atRouter) })
 		defer func() { _ = server.Close() }()
 
-		transport := &http.Transport{DialContext: net.dial}
+		transport := &http.Transport{DialContext: network.Dial}
 		defer transport.CloseIdleConnections()
 		test(t, &Asker{BaseURL: "http://router/v1", Model: "sim-8b", HTTP: &http.Client{Transport: transport}}, engine)
 	})
@@ -107,43 +116,3 @@ func TestLeaving(t *testing.T) {
 		}
 	})
 }
-
-// network is hosts in memory, by address: sockets would know real time only.
-type network map[string]*host
-
-func (n network) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	h, ok := n[address]
-	if !ok {
-		return nil, fmt.Errorf("dial %s: no such host", address)
-	}
-	near, far := net.Pipe()
-	select {
-	case h.incoming <- far:
-		return near, nil
-	case <-h.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// host is a net.Listener.
-type host struct {
-	incoming chan net.Conn
-	once     sync.Once
-	closed   chan struct{}
-}
-
-func newHost() *host { return &host{incoming: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (h *host) Accept() (net.Conn, error) {
-	select {
-	case c := <-h.incoming:
-		return c, nil
-	case <-h.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (h *host) Close() error   { h.once.Do(func() { close(h.closed) }); return nil }
-func (h *host) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "memory"} }

@@ -2,8 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,43 +11,11 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/engines/sim"
+	"github.com/llmgw/llmgw/engines/sim/simtest"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/gateway"
 	"github.com/llmgw/llmgw/router/schedule"
 )
-
-// memory is a listener whose connections are made in memory.
-type memory struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func newMemory() *memory { return &memory{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (m *memory) Accept() (net.Conn, error) {
-	select {
-	case c := <-m.conns:
-		return c, nil
-	case <-m.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (m *memory) Close() error   { m.once.Do(func() { close(m.closed) }); return nil }
-func (m *memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
-
-func (m *memory) dial(ctx context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case m.conns <- far:
-		return near, nil
-	case <-m.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 type recorderFunc func(o *router.Outcome)
 
@@ -61,7 +27,7 @@ func (f recorderFunc) Record(o *router.Outcome) { f(o) }
 func TestDialInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engines := map[string]*sim.Engine{}
-		listeners := map[string]*memory{}
+		var network simtest.Network
 		cfg := gateway.DefaultConfig()
 		engineCtx, stopEngines := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -72,8 +38,11 @@ func TestDialInVirtualTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ln := newMemory()
-			engines[id], listeners[id+":80"] = engine, ln
+			ln, err := network.Listen(id + ":80")
+			if err != nil {
+				t.Fatal(err)
+			}
+			engines[id] = engine
 			cfg.Endpoints = append(cfg.Endpoints, at(id, "http://"+id))
 			wg.Go(func() {
 				if err := engine.Serve(engineCtx, ln); err != nil {
@@ -85,13 +54,7 @@ func TestDialInVirtualTime(t *testing.T) {
 		var decision *schedule.Explanation
 		gw, err := gateway.New(cfg, gateway.Deps{
 			Recorder: recorderFunc(func(o *router.Outcome) { last, decision = *o, o.Decision.Explain() }),
-			Dial: func(ctx context.Context, _, addr string) (net.Conn, error) {
-				ln, ok := listeners[addr]
-				if !ok {
-					return nil, errors.New("no such host")
-				}
-				return ln.dial(ctx)
-			},
+			Dial:     network.Dial,
 		})
 		if err != nil {
 			t.Fatal(err)

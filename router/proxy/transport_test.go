@@ -6,18 +6,18 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/llmgw/llmgw/engines/sim/simtest"
 	"github.com/llmgw/llmgw/router/proxy"
 )
 
@@ -58,47 +58,17 @@ func flavours() []flavour {
 			return proxy.TargetConfig{URL: "h2c" + strings.TrimPrefix(s.URL, "http")}
 		}},
 		{"dialled in memory", func(t testing.TB, h http.Handler) proxy.TargetConfig {
-			ln := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+			var network simtest.Network
+			ln, err := network.Listen("127.0.0.1:1")
+			if err != nil {
+				t.Fatal(err)
+			}
 			s := &http.Server{Handler: h, ErrorLog: discard()} //nolint:gosec // a test
 			served := make(chan struct{})
 			go func() { defer close(served); _ = s.Serve(ln) }()
 			t.Cleanup(func() { _ = s.Close(); <-served })
-			return proxy.TargetConfig{URL: "http://127.0.0.1:1", Dial: ln.dial}
+			return proxy.TargetConfig{URL: "http://127.0.0.1:1", Dial: network.Dial}
 		}},
-	}
-}
-
-// pipes is a listener whose connections are made in memory.
-type pipes struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-func (p *pipes) dial(ctx context.Context, _, addr string) (net.Conn, error) {
-	if addr != "127.0.0.1:1" {
-		return nil, fmt.Errorf("dial %s: nobody is there", addr)
-	}
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 }
 

@@ -2,7 +2,6 @@ package scrape_test
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -10,38 +9,11 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/sim/simtest"
 	"github.com/llmgw/llmgw/engines/vllm"
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/scrape"
 )
-
-// pipes is a listener whose connections are made in memory.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // A real client and server, over pipes: an engine that stops in the middle of
 // its page costs its own measurement only, and is measured again when it wakes.
@@ -49,7 +21,11 @@ func TestOverRealHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		wedged := false
-		listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		var network simtest.Network
+		listener, err := network.Listen("a:80")
+		if err != nil {
+			t.Fatal(err)
+		}
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			stop := wedged
@@ -64,7 +40,7 @@ func TestOverRealHTTP(t *testing.T) {
 		})}
 		served := make(chan struct{})
 		go func() { defer close(served); _ = server.Serve(listener) }()
-		transport := &http.Transport{DialContext: listener.dial}
+		transport := &http.Transport{DialContext: network.Dial}
 
 		set, err := endpoint.NewSet(endpoint.DefaultConfig(), endpoint.Deps{})
 		if err != nil {

@@ -1,9 +1,7 @@
 package calibrate_test
 
 import (
-	"context"
 	"math"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -14,51 +12,23 @@ import (
 
 	"github.com/llmgw/llmgw/engines/sim"
 	"github.com/llmgw/llmgw/engines/sim/calibrate"
+	"github.com/llmgw/llmgw/engines/sim/simtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pipes is a listener without sockets, so that it works under virtual time.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // serve returns a client of h; both end with the test.
 func serve(t *testing.T, h http.Handler) *http.Client {
 	t.Helper()
-	ln := newPipes()
+	var network simtest.Network
+	ln, err := network.Listen("engine:80")
+	if err != nil {
+		t.Fatal(err)
+	}
 	srv := &http.Server{Handler: h}
 	var running sync.WaitGroup
 	running.Go(func() { _ = srv.Serve(ln) })
-	tr := &http.Transport{DialContext: ln.dial, MaxIdleConnsPerHost: 1000}
+	tr := &http.Transport{DialContext: network.Dial, MaxIdleConnsPerHost: 1000}
 	t.Cleanup(func() {
 		tr.CloseIdleConnections()
 		_ = srv.Close()

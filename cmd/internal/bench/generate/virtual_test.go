@@ -1,60 +1,33 @@
 package generate_test
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/llmgw/llmgw/cmd/internal/bench/generate"
+	"github.com/llmgw/llmgw/engines/sim/simtest"
 	"github.com/llmgw/llmgw/engines/sim/workload"
 )
-
-// pipes is a listener and dialler without sockets, for virtual time.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // virtually runs a trace against a handler under virtual time.
 func virtually(t *testing.T, h http.HandlerFunc, tr *workload.Trace, change func(*generate.Config), check func(*testing.T, *generate.Report)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		var network simtest.Network
+		l, err := network.Listen("target:80")
+		if err != nil {
+			t.Fatal(err)
+		}
 		server := &http.Server{Handler: h}
 		served := make(chan error, 1)
-		go func() { served <- server.Serve(p) }()
-		rt := &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 100}
+		go func() { served <- server.Serve(l) }()
+		rt := &http.Transport{DialContext: network.Dial, MaxIdleConnsPerHost: 100}
 		cfg := generate.DefaultConfig()
-		cfg.URL, cfg.Model = "http://pipe", "m"
+		cfg.URL, cfg.Model = "http://target", "m"
 		change(&cfg)
 		g, err := generate.New(cfg, generate.Deps{Trace: tr, Transport: rt})
 		if err != nil {
