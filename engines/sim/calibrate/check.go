@@ -31,6 +31,11 @@ type Compare struct {
 // Ratio is simulated ÷ measured − 1.
 func (c Compare) Ratio() float64 { return c.SimulatedSeconds/c.MeasuredSeconds - 1 }
 
+// String is for people.
+func (c Compare) String() string {
+	return fmt.Sprintf("%s simulated, %s measured (%+.0f %%)", millis(c.SimulatedSeconds), millis(c.MeasuredSeconds), 100*c.Ratio())
+}
+
 // arrival is one request of the check as it was sent, and what it showed.
 type arrival struct {
 	at             time.Duration // since the first

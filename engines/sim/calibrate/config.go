@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -46,6 +47,10 @@ type Config struct {
 	// Repeats is how often each point is measured; its median counts.
 	// Default 5; 1 or more.
 	Repeats int
+	// ToleranceRatio is how far off the model may be, by the medians of the fit
+	// and of the check, before the report calls it poor. Default 0.25; more
+	// than 0, and finite.
+	ToleranceRatio float64
 	// Words are what prompts are made of, at random. Default none: the text
 	// that package workload makes, common English words, each one simulated
 	// token. At least 16 if given.
@@ -64,6 +69,7 @@ func DefaultConfig() Config {
 		MaxConcurrency:  64,
 		MaxPromptTokens: 8192,
 		Repeats:         5,
+		ToleranceRatio:  0.25,
 	}
 }
 
@@ -97,6 +103,9 @@ func (c Config) Validate() error {
 	}
 	if c.Repeats < 1 {
 		bad("Repeats: %d is too small; want 1 or more", c.Repeats)
+	}
+	if !(c.ToleranceRatio > 0) || math.IsInf(c.ToleranceRatio, 1) {
+		bad("ToleranceRatio: %v is no positive number; want e.g. 0.25", c.ToleranceRatio)
 	}
 	if len(c.Words) > 0 && len(c.Words) < minWords {
 		bad("Words: %d are too few to make prompts that differ; want %d or more", len(c.Words), minWords)

@@ -13,7 +13,9 @@
 // Every prompt is new, so that no prefix cache helps where none is asked for.
 // [Fit] is the other half and pure: from the measured [Samples] to a [Model] by
 // least squares without negative costs, robust against outliers. What the
-// samples cannot tell is said, and is never a number.
+// samples cannot tell is said, and is never a number. A model that is off by
+// more than Config.ToleranceRatio, where it was fitted or in the check, is
+// still returned, and [Report.Err] says that it should not be used.
 //
 // # Whose tokens
 //

@@ -20,6 +20,10 @@ var (
 	ErrStream = errors.New("calibrate: broken stream")
 	// ErrBudget: the budget ended before the least that a fit needs.
 	ErrBudget = errors.New("calibrate: the budget is spent")
+	// ErrPoor: there is a model, and it does not behave like the engine.
+	ErrPoor = errors.New("calibrate: the model is not like the engine")
+	// ErrSample: a sample that nothing can have given.
+	ErrSample = errors.New("calibrate: impossible sample")
 	// ErrTooFew: samples that no fit can be made of.
 	ErrTooFew = errors.New("calibrate: too few samples")
 )

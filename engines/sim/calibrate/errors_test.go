@@ -206,7 +206,7 @@ func TestKeyAndCancel(t *testing.T) {
 func TestValidate(t *testing.T) {
 	cfg := calibrate.Config{URL: "ftp://x", API: "x", Words: []string{"one"}, MaxConcurrency: -1}
 	err := cfg.Validate()
-	for _, want := range []string{"URL:", "API:", "Budget:", "RequestTimeout:", "MaxConcurrency:", "MaxPromptTokens:", "Repeats:", "Words:"} {
+	for _, want := range []string{"URL:", "API:", "Budget:", "RequestTimeout:", "MaxConcurrency:", "MaxPromptTokens:", "Repeats:", "ToleranceRatio:", "Words:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
 		}

@@ -117,8 +117,8 @@ func (x *experiment) prefills(ctx context.Context) error {
 		for _, n := range x.lengths {
 			if took, err := x.prefill(ctx, n); err != nil {
 				return err
-			} else if !x.left(2 * took) {
-				x.skip("the budget left time for %d of %d passes of prefill", i, x.cfg.Repeats)
+			} else if last := i == x.cfg.Repeats-1 && n == x.lengths[len(x.lengths)-1]; !last && !x.left(2*took) {
+				x.skip("the budget ended in pass %d of %d of prefill", i+1, x.cfg.Repeats)
 				return nil
 			}
 		}
@@ -135,7 +135,7 @@ func (x *experiment) prefill(ctx context.Context, promptTokens int) (time.Durati
 	if r.cached != nil {
 		// A template's beginning may be cached; it counts in the same tokens
 		// as the prompt it is part of.
-		p.CachedTokens = *r.cached * n / r.prompt
+		p.CachedTokens = min(max(*r.cached, 0)*n/r.prompt, n-1)
 	}
 	x.samples.Prefills = append(x.samples.Prefills, p)
 	return time.Since(r.sent), nil
@@ -207,7 +207,7 @@ func (x *experiment) decodes(ctx context.Context) error {
 		}
 	}
 	for i := range x.cfg.Repeats {
-		for _, p := range points {
+		for j, p := range points {
 			x.step("decoding, %d sequences of %d tokens, pass %d of %d", p.sequences, p.context, i+1, x.cfg.Repeats)
 			begin := time.Now()
 			if _, err := x.wave(ctx, p.sequences, p.context, decodeTokens); err != nil {
@@ -216,8 +216,8 @@ func (x *experiment) decodes(ctx context.Context) error {
 				}
 				return err
 			}
-			if !x.left(2 * time.Since(begin)) {
-				x.skip("the budget left time for %d of %d passes of decoding", i, x.cfg.Repeats)
+			if last := i == x.cfg.Repeats-1 && j == len(points)-1; !last && !x.left(2*time.Since(begin)) {
+				x.skip("the budget ended in pass %d of %d of decoding", i+1, x.cfg.Repeats)
 				return nil
 			}
 		}
@@ -304,8 +304,9 @@ func together(readings []*reading, promptTokens int) (Decode, bool) {
 			end = r.last()
 		}
 	}
-	var gaps []float64
-	context := 0.0
+	// Span ÷ tokens and no statistic of single gaps: a busy machine reads many
+	// tokens at once, and most gaps are then nothing at all.
+	span, tokens, context := 0.0, 0.0, 0.0
 	for _, r := range readings {
 		perEvent := tokensPerEvent(r)
 		inside, sum := 0, 0.0
@@ -313,34 +314,23 @@ func together(readings []*reading, promptTokens int) (Decode, bool) {
 			if r.times[i-1].Before(begin) || r.times[i].After(end) {
 				continue
 			}
-			gaps = append(gaps, r.times[i].Sub(r.times[i-1]).Seconds()/perEvent)
+			span += r.times[i].Sub(r.times[i-1]).Seconds()
 			sum += float64(i) * perEvent
 			inside++
 		}
 		if inside < 4 {
 			return Decode{}, false
 		}
+		tokens += float64(inside) * perEvent
 		context += (float64(promptTokens) + sum/float64(inside)) / float64(len(readings))
 	}
-	return Decode{Sequences: len(readings), ContextTokens: context, IntervalSeconds: center(gaps)}, true
+	return Decode{Sequences: len(readings), ContextTokens: context, IntervalSeconds: span / tokens}, span > 0
 }
 
 // tokensPerEvent is 1 where each token comes as an event of its own. An engine
 // that holds back parts of characters sends fewer events.
 func tokensPerEvent(r *reading) float64 {
 	return max(1, float64(r.completion)/float64(len(r.times)))
-}
-
-// center is the mean of the middle half: as robust as the median, and finer
-// where some tokens come in pairs.
-func center(values []float64) float64 {
-	s := slices.Sorted(slices.Values(values))
-	s = s[len(s)/4 : len(s)-len(s)/4]
-	sum := 0.0
-	for _, v := range s {
-		sum += v
-	}
-	return sum / float64(len(s))
 }
 
 // mixed watches a stream while a long prompt comes in: each chunk of the
@@ -376,7 +366,7 @@ func (x *experiment) beside(ctx context.Context, promptTokens int) error {
 	}
 	streamCtx, enough := context.WithCancel(ctx)
 	defer enough()
-	const before = 12 // tokens of the stream before the prompt is sent
+	const warmTokens = 12 // of the stream before the prompt is sent
 	warm := make(chan struct{})
 	type result struct {
 		r   *reading
@@ -385,7 +375,7 @@ func (x *experiment) beside(ctx context.Context, promptTokens int) error {
 	done := make(chan result, 1)
 	go func() {
 		r, err := x.client.stream(streamCtx, ask{text: text, output: output, seen: func(n int) {
-			if n == before {
+			if n == warmTokens {
 				close(warm)
 			}
 		}})
@@ -407,21 +397,21 @@ func (x *experiment) beside(ctx context.Context, promptTokens int) error {
 		return stream.err
 	}
 	m := Mixed{PromptTokens: n, EnginePromptTokens: long.prompt}
-	var base []float64
+	before, alone := 0, time.Duration(0) // gaps until the prompt was sent, and their sum
 	times := stream.r.times
 	for i := 1; i < len(times); i++ {
-		gap := times[i].Sub(times[i-1]).Seconds()
+		gap := times[i].Sub(times[i-1])
 		switch {
 		case !times[i].After(long.sent):
-			base = append(base, gap)
+			before, alone = before+1, alone+gap
 		case !times[i-1].After(long.times[0]):
-			m.GapsSeconds = append(m.GapsSeconds, gap)
+			m.GapsSeconds = append(m.GapsSeconds, gap.Seconds())
 		}
 	}
-	if len(base) < before/2 || !times[len(times)-1].After(long.times[0]) {
+	if before < warmTokens/2 || !times[len(times)-1].After(long.times[0]) {
 		return nil
 	}
-	m.IntervalSeconds = center(base)
+	m.IntervalSeconds = alone.Seconds() / float64(before)
 	x.samples.Mixed = append(x.samples.Mixed, m)
 	return nil
 }

@@ -11,8 +11,12 @@ import (
 )
 
 // Fit finds the model that explains the samples best. It is pure. The error is
-// [ErrTooFew] if there is no prefill, or no decoding, to fit.
+// [ErrTooFew] if there is no prefill, or no decoding, to fit, and [ErrSample]
+// for a time or a number of tokens that cannot be.
 func Fit(s Samples) (*Model, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
 	if len(s.Prefills) == 0 || len(s.Decodes) == 0 {
 		return nil, fmt.Errorf("%w: %d prefills and %d times of decoding; want at least one of each",
 			ErrTooFew, len(s.Prefills), len(s.Decodes))
@@ -255,7 +259,7 @@ func (m *Model) fitCosts(s Samples) {
 		row[termStep], row[termSequence], row[termRead] = 1, b, b*d.ContextTokens
 		rows, y = append(rows, row), append(y, d.IntervalSeconds)
 	}
-	fit := leastSquares(rows, y)
+	fit := leastSquares(rows, y, slices.Concat(typical(y[:prefills]), typical(y[prefills:])))
 	m.TTFT, m.Interval = misfit(fit.misfit[:prefills]), misfit(fit.misfit[prefills:])
 	for i, key := range termKeys() {
 		c := Cost{Key: key, Seconds: fit.x[i]}
@@ -265,6 +269,14 @@ func (m *Model) fitCosts(s Samples) {
 		m.Costs = append(m.Costs, c)
 	}
 	m.explain(s)
+	m.warn()
+}
+
+// typical is a first guess for measurements of one kind: their median, each.
+// It only keeps absurdly short ones from steering the fit before it knows
+// better.
+func typical(y []float64) []float64 {
+	return slices.Repeat([]float64{median(y)}, len(y))
 }
 
 // cached are the prompts that were mostly found in the cache: the shortest
@@ -293,6 +305,18 @@ func (m *Model) explain(s Samples) {
 		case *c.ErrorSeconds > c.Seconds/2:
 			m.unknown("timing.%s: known to a factor of about two only; it matters little in what was measured", c.Key)
 		}
+	}
+}
+
+// timerStep is about the step below which timers, up to a millisecond late,
+// show in single gaps.
+const timerStep = 4 * time.Millisecond
+
+// warn compares the step with what timers can do.
+func (m *Model) warn() {
+	t := m.Timing()
+	if step := t.Step + t.PerSequence; step < timerStep {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("a step of %v is short for timers, which are up to 1 ms late: llmgw sim keeps the mean, not every gap, and an engine that is itself simulated was measured with its lateness", step))
 	}
 }
 

@@ -2,9 +2,11 @@ package calibrate_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -37,36 +39,103 @@ func truth(t sim.Timing, chunk float64, noise func() float64) calibrate.Samples 
 	return s
 }
 
-// The fit stands 5 % of scatter and every tenth sample being far too slow.
+// The fit stands 5 % of scatter and every tenth sample being absurd.
 func TestFitIsRobust(t *testing.T) {
 	want := sim.DefaultConfig().Timing
-	for seed := range uint64(6) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		s := truth(want, 8192, func() float64 {
-			if rng.IntN(10) == 0 {
-				return 1 + 4*rng.Float64()
+	slow := func(rng *rand.Rand) float64 { return 1 + 4*rng.Float64() }
+	short := func(rng *rand.Rand) float64 { return 1e-3 * rng.Float64() }
+	for _, absurd := range []struct {
+		name   string
+		factor func(*rand.Rand) float64
+	}{
+		{"too slow", slow},
+		{"nearly nothing", short},
+		{"either", func(rng *rand.Rand) float64 {
+			if rng.IntN(2) == 0 {
+				return slow(rng)
 			}
-			return math.Exp(0.05 * rng.NormFloat64())
+			return short(rng)
+		}},
+	} {
+		t.Run(absurd.name, func(t *testing.T) {
+			for seed := range uint64(6) {
+				rng := rand.New(rand.NewPCG(seed, 1))
+				s := truth(want, 8192, func() float64 {
+					if rng.IntN(10) == 0 {
+						return absurd.factor(rng)
+					}
+					return math.Exp(0.05 * rng.NormFloat64())
+				})
+				m, err := calibrate.Fit(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if math.Abs(m.TokenRatio-2) > 1e-9 {
+					t.Errorf("token ratio %v, want 2", m.TokenRatio)
+				}
+				got := m.Timing()
+				for _, v := range []struct {
+					name      string
+					got, want float64
+				}{
+					{"step", got.Step.Seconds(), want.Step.Seconds()},
+					{"prefill", got.PrefillTokensPerSecond, want.PrefillTokensPerSecond},
+					{"kv_read", got.KVReadTokensPerSecond, want.KVReadTokensPerSecond},
+				} {
+					if math.Abs(v.got/v.want-1) > 0.15 {
+						t.Errorf("seed %d: %s is %v, want %v ± 15 %%", seed, v.name, v.got, v.want)
+					}
+				}
+			}
 		})
-		m, err := calibrate.Fit(s)
-		if err != nil {
-			t.Fatal(err)
+	}
+}
+
+// What a real run measured of a simulated engine with the default costs while
+// the machine was busy with something else: times up to 7 times too long, and
+// one point of which nearly all tokens were read at once.
+func TestFitOfBusyMachine(t *testing.T) {
+	data, err := os.ReadFile("testdata/busy-machine.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s calibrate.Samples
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	m, err := calibrate.Fit(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := m.Timing(), sim.DefaultConfig().Timing
+	for name, off := range map[string]float64{
+		"step":         got.Step.Seconds()/want.Step.Seconds() - 1,
+		"per_sequence": got.PerSequence.Seconds()/want.PerSequence.Seconds() - 1,
+		"prefill":      got.PrefillTokensPerSecond/want.PrefillTokensPerSecond - 1,
+	} {
+		if math.Abs(off) > 0.15 {
+			t.Errorf("%s is off by %.2f", name, off)
 		}
-		if math.Abs(m.TokenRatio-2) > 1e-9 {
-			t.Errorf("token ratio %v, want 2", m.TokenRatio)
-		}
-		got := m.Timing()
-		for _, v := range []struct {
-			name      string
-			got, want float64
-		}{
-			{"step", got.Step.Seconds(), want.Step.Seconds()},
-			{"prefill", got.PrefillTokensPerSecond, want.PrefillTokensPerSecond},
-			{"kv_read", got.KVReadTokensPerSecond, want.KVReadTokensPerSecond},
-		} {
-			if math.Abs(v.got/v.want-1) > 0.15 {
-				t.Errorf("seed %d: %s is %v, want %v ± 15 %%", seed, v.name, v.got, v.want)
-			}
+	}
+	if m.Interval.MedianRatio > 0.1 {
+		t.Errorf("the time between tokens is off by %v", m.Interval)
+	}
+}
+
+// A sample that cannot be is refused, not fitted.
+func TestFitRefuses(t *testing.T) {
+	for name, change := range map[string]func(*calibrate.Samples){
+		"prefill 39: ": func(s *calibrate.Samples) { s.Prefills[39].TTFTSeconds = 0 },
+		"prefill 0: ":  func(s *calibrate.Samples) { s.Prefills[0].EnginePromptTokens = 0 },
+		"prefill 1: ":  func(s *calibrate.Samples) { s.Prefills[1].CachedTokens = s.Prefills[1].PromptTokens },
+		"decode 3: ":   func(s *calibrate.Samples) { s.Decodes[3].IntervalSeconds = math.NaN() },
+		"decode 4: ":   func(s *calibrate.Samples) { s.Decodes[4].Sequences = 0 },
+		"repeat 0: ":   func(s *calibrate.Samples) { s.Repeats = []calibrate.Repeat{{PromptTokens: 1, FirstSeconds: 1}} },
+	} {
+		s := truth(sim.DefaultConfig().Timing, 8192, func() float64 { return 1 })
+		change(&s)
+		if _, err := calibrate.Fit(s); !errors.Is(err, calibrate.ErrSample) || !strings.Contains(err.Error(), name) {
+			t.Errorf("error %v, want %v and %q", err, calibrate.ErrSample, name)
 		}
 	}
 }

@@ -31,6 +31,8 @@ type Model struct {
 	PrefixCaching *bool `json:"enable_prefix_caching"`
 	// Unknown says, a sentence each, what could not be told and why.
 	Unknown []string `json:"unknown"`
+	// Warnings say, a sentence each, what to keep in mind about the rest.
+	Warnings []string `json:"warnings"`
 	// TTFT and Interval are how far the model is off the samples it was made
 	// of, for requests that met an idle engine and for decoding.
 	TTFT     Misfit `json:"ttft_misfit"`
@@ -44,8 +46,9 @@ type Cost struct {
 	// Seconds is what one unit costs: one iteration, sequence, prompt token,
 	// pair, token read or request.
 	Seconds float64 `json:"seconds"`
-	// ErrorSeconds is the standard error of Seconds, as the scatter of the
-	// samples gives it; nil if the samples do not determine it. Seconds is
+	// ErrorSeconds is the standard error of Seconds within the fit, as the
+	// scatter of the samples gives it. What all samples contain, such as the
+	// network or late timers, is part of Seconds and not of this. nil if the samples do not determine it. Seconds is
 	// then 0, and the term is part of the others as far as it was measured.
 	ErrorSeconds *float64 `json:"error_seconds"`
 }

@@ -14,29 +14,32 @@ type solution struct {
 
 // leastSquares finds x ≥ 0 that makes rows·x nearest to y, by relative error,
 // rows beyond about two usual deviations counting less (Huber). y must be
-// positive. Every set of zero coefficients is tried, so the answer is the best
-// one and not merely a good one; with n unknowns that is 2ⁿ small systems.
-func leastSquares(rows [][]float64, y []float64) solution {
-	n := len(rows[0])
-	scaled := make([][]float64, len(rows)) // relative: the target is 1 everywhere
-	for i, r := range rows {
-		scaled[i] = make([]float64, n)
-		for j := range r {
-			scaled[i][j] = r[j] / y[i]
-		}
-	}
+// positive; start holds a first guess of what y ought to be. Every set of zero
+// coefficients is tried, so the answer is the best one and not merely a good
+// one; with n unknowns that is 2ⁿ small systems.
+//
+// A difference is relative to the greater of fitted and measured, so that a
+// measurement of nearly nothing is off by 1 at most, as one that is far too
+// great is. Relative to the measurement alone it would be off by thousands, and
+// outvote all others.
+func leastSquares(rows [][]float64, y, start []float64) solution {
 	weight := make([]float64, len(rows))
 	for i := range weight {
 		weight[i] = 1
 	}
+	expected := start
 	var s solution
-	for range 12 {
-		s = bestSubset(scaled, weight)
+	for range 24 {
+		s = bestSubset(rows, y, expected, weight)
+		expected = make([]float64, len(rows))
+		off := make([]float64, len(rows))
 		s.misfit = make([]float64, len(rows))
-		for i, r := range scaled {
-			s.misfit[i] = dot(r, s.x) - 1
+		for i, r := range rows {
+			expected[i] = dot(r, s.x)
+			off[i] = (expected[i] - y[i]) / max(expected[i], y[i])
+			s.misfit[i] = expected[i]/y[i] - 1
 		}
-		reweigh(weight, s.misfit)
+		reweigh(weight, off)
 	}
 	return s
 }
@@ -54,9 +57,19 @@ func reweigh(weight, misfit []float64) {
 	}
 }
 
-// bestSubset tries every set of coefficients that may differ from zero.
-func bestSubset(rows [][]float64, weight []float64) solution {
+// bestSubset tries every set of coefficients that may differ from zero. Each
+// row counts relative to the greater of measured and expected.
+func bestSubset(rows [][]float64, y, expected, weight []float64) solution {
 	n := len(rows[0])
+	scaled, target := make([][]float64, len(rows)), make([]float64, len(rows))
+	for i, r := range rows {
+		scale := max(y[i], expected[i])
+		target[i] = y[i] / scale
+		scaled[i] = make([]float64, n)
+		for j := range r {
+			scaled[i][j] = r[j] / scale
+		}
+	}
 	best, bestCost := solution{x: make([]float64, n), stdErr: nans(n)}, math.Inf(1)
 	for set := range 1 << n {
 		var columns []int
@@ -65,13 +78,13 @@ func bestSubset(rows [][]float64, weight []float64) solution {
 				columns = append(columns, j)
 			}
 		}
-		s, ok := solve(rows, weight, columns)
+		s, ok := solve(scaled, target, weight, columns)
 		if !ok {
 			continue
 		}
 		cost := 0.0
-		for i, r := range rows {
-			d := dot(r, s.x) - 1
+		for i, r := range scaled {
+			d := dot(r, s.x) - target[i]
 			cost += weight[i] * d * d
 		}
 		if cost < bestCost*(1-1e-9) {
@@ -89,7 +102,7 @@ func bestSubset(rows [][]float64, weight []float64) solution {
 // solve is the weighted least-squares fit of some columns, the others being 0;
 // false if it is singular or has a negative coefficient. stdErr holds the
 // diagonal of the inverse.
-func solve(rows [][]float64, weight []float64, columns []int) (solution, bool) {
+func solve(rows [][]float64, y, weight []float64, columns []int) (solution, bool) {
 	n, k := len(rows[0]), len(columns)
 	s := solution{x: make([]float64, n), stdErr: nans(n)}
 	// Columns are brought to length 1: their units differ by nine decades.
@@ -111,7 +124,7 @@ func solve(rows [][]float64, weight []float64, columns []int) (solution, bool) {
 			for b, jb := range columns {
 				m[a][b] += va * r[jb] / length[b]
 			}
-			m[a][k] += va
+			m[a][k] += va * y[i]
 		}
 		m[a][k+1+a] = 1
 	}

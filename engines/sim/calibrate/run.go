@@ -16,6 +16,10 @@ type Report struct {
 	Model   *Model  `json:"model"`
 	Check   *Check  `json:"check"` // nil: the budget left no time for it
 	Samples Samples `json:"samples"`
+	// ToleranceRatio is Config's, and Poor says, a sentence each, what is off
+	// by more: such a model should not be used.
+	ToleranceRatio float64  `json:"tolerance_ratio"`
+	Poor           []string `json:"poor"`
 	// Notes say what the budget left out.
 	Notes   []string `json:"notes"`
 	Seconds float64  `json:"seconds"` // the whole run
@@ -23,9 +27,10 @@ type Report struct {
 }
 
 // Run measures an engine that nobody else uses meanwhile and fits a model to
-// it. It blocks for at most about Config.Budget and one request, or until ctx
-// is done; every goroutine it starts has ended when it returns. Errors wrap
-// the sentinels of this package, or are a [*StatusError].
+// it; whether that is any good, [Report.Err] says. Run blocks for at most about
+// Config.Budget and one request, or until ctx is done; every goroutine it
+// starts has ended when it returns. Errors wrap the sentinels of this package,
+// or are a [*StatusError].
 func Run(ctx context.Context, cfg Config, deps Deps) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
@@ -85,8 +90,10 @@ func (x *experiment) report(ctx context.Context, begin time.Time) (*Report, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Report{
+	r := &Report{
 		URL: x.cfg.base(), API: x.cfg.API, Model: model, Check: check, Samples: x.samples,
-		Notes: x.notes, Sent: int(x.client.sent.Load()),
-	}, nil
+		ToleranceRatio: x.cfg.ToleranceRatio, Notes: x.notes, Sent: int(x.client.sent.Load()),
+	}
+	r.Poor = r.judge()
+	return r, nil
 }

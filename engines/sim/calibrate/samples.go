@@ -1,5 +1,10 @@
 package calibrate
 
+import (
+	"fmt"
+	"math"
+)
+
 // Samples are what an experiment measured. Prompts and contexts count in
 // simulated tokens, answers in tokens of either, times in seconds.
 type Samples struct {
@@ -24,7 +29,7 @@ type Prefill struct {
 type Decode struct {
 	Sequences       int     `json:"sequences"`
 	ContextTokens   float64 `json:"context_tokens"`   // of one sequence, the mean
-	IntervalSeconds float64 `json:"interval_seconds"` // between two tokens of one sequence, the median
+	IntervalSeconds float64 `json:"interval_seconds"` // between two tokens of one sequence: span ÷ tokens
 }
 
 // Wave is requests sent at one moment.
@@ -42,7 +47,7 @@ type Wave struct {
 type Mixed struct {
 	PromptTokens       int       `json:"prompt_tokens"`
 	EnginePromptTokens int       `json:"engine_prompt_tokens"`
-	IntervalSeconds    float64   `json:"interval_seconds"` // of the stream before, the median
+	IntervalSeconds    float64   `json:"interval_seconds"` // of the stream before: span ÷ tokens
 	GapsSeconds        []float64 `json:"gaps_seconds"`     // of the stream while the prompt was computed
 }
 
@@ -65,4 +70,25 @@ type Told struct {
 	RefusedAbove  int    `json:"refused_above"`  // simulated: the longest prompt taken before one was refused
 	SentAtMost    int    `json:"sent_at_most"`   // most requests at once
 	LongestPrompt int    `json:"longest_prompt"` // simulated
+}
+
+// validate reports the first sample that cannot be.
+func (s Samples) validate() error {
+	positive := func(seconds float64) bool { return seconds > 0 && !math.IsInf(seconds, 1) }
+	for i, p := range s.Prefills {
+		if p.PromptTokens < 1 || p.EnginePromptTokens < 1 || p.CachedTokens < 0 || p.CachedTokens >= p.PromptTokens || !positive(p.TTFTSeconds) {
+			return fmt.Errorf("%w: prefill %d: %+v; want 1 or more tokens, fewer of them cached, and a time above 0", ErrSample, i, p)
+		}
+	}
+	for i, d := range s.Decodes {
+		if d.Sequences < 1 || !(d.ContextTokens >= 0) || math.IsInf(d.ContextTokens, 1) || !positive(d.IntervalSeconds) {
+			return fmt.Errorf("%w: decode %d: %+v; want 1 or more sequences, 0 or more tokens and a time above 0", ErrSample, i, d)
+		}
+	}
+	for i, r := range s.Repeats {
+		if r.PromptTokens < 1 || !positive(r.FirstSeconds) || !positive(r.AgainSeconds) || (r.CachedTokens != nil && *r.CachedTokens < 0) {
+			return fmt.Errorf("%w: repeat %d: %+v; want 1 or more tokens and times above 0", ErrSample, i, r)
+		}
+	}
+	return nil
 }

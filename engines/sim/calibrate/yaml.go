@@ -20,6 +20,13 @@ func (r *Report) WriteYAML(w io.Writer) error {
 	cfg := m.Apply(sim.DefaultConfig())
 	var b bytes.Buffer
 	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# "+format+"\n", args...) }
+	for _, p := range r.Poor {
+		comment("DO NOT USE THIS: %s.", line(p))
+	}
+	if len(r.Poor) > 0 {
+		comment("%s.", r.advice())
+		comment("")
+	}
 	comment("A simulated engine that behaves like %s at %s (%s),", line(m.Name), line(r.URL), r.API)
 	comment("measured by %d requests in %.0f s. Prompts count in simulated tokens; one of the", r.Sent, r.Seconds)
 	comment("probe's is %.3f of the engine's, and text with another ratio is off by the quotient.", m.TokenRatio)
@@ -27,10 +34,13 @@ func (r *Report) WriteYAML(w io.Writer) error {
 	comment("The fit is off by, median and worst: TTFT %s of %d lengths, time between tokens %s of %d points.",
 		m.TTFT, m.TTFT.Points, m.Interval, m.Interval.Points)
 	if c := r.Check; c != nil {
-		comment("A check with %d other requests, %.1f in flight: TTFT %s simulated, %s measured (%+.0f %%);",
-			c.Requests, c.MeanInFlight, millis(c.TTFT.SimulatedSeconds), millis(c.TTFT.MeasuredSeconds), 100*c.TTFT.Ratio())
-		comment("time between tokens %s simulated, %s measured (%+.0f %%). Medians.",
-			millis(c.Interval.SimulatedSeconds), millis(c.Interval.MeasuredSeconds), 100*c.Interval.Ratio())
+		comment("A check with %d other requests, %.1f in flight: TTFT %s;", c.Requests, c.MeanInFlight, c.TTFT)
+		comment("time between tokens %s. Medians.", c.Interval)
+	}
+	comment("Fit ± is by the scatter of the samples alone: what all of them contain, such as the")
+	comment("network, this program and late timers, is in the value and not in its ±.")
+	for _, w := range m.Warnings {
+		comment("Keep in mind: %s.", line(w))
 	}
 	for _, u := range m.Unknown {
 		comment("Not known: %s.", line(u))
@@ -76,11 +86,11 @@ func (c Cost) quality() string {
 	if c.ErrorSeconds == nil || c.Seconds == 0 {
 		return "not told apart: costs nothing of its own"
 	}
-	return fmt.Sprintf("± %.0f %%", min(999, 100**c.ErrorSeconds/c.Seconds))
+	return fmt.Sprintf("fit ± %.0f %%", min(999, 100**c.ErrorSeconds/c.Seconds))
 }
 
 func (m Misfit) String() string {
-	return fmt.Sprintf("%.0f and %.0f %%", 100*m.MedianRatio, 100*m.WorstRatio)
+	return percent(m.MedianRatio) + " and " + percent(m.WorstRatio)
 }
 
 func millis(s float64) string { return fmt.Sprintf("%.1f ms", 1e3*s) }
