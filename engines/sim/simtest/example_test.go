@@ -1,6 +1,7 @@
 package simtest_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,7 +29,12 @@ func ExampleNetwork() {
 	defer func() { _ = server.Close() }()
 
 	client := &http.Client{Transport: &http.Transport{DialContext: network.Dial, DisableKeepAlives: true}}
-	resp, err := client.Get("http://engine/health")
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://engine/health", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		fmt.Println(err)
 		return

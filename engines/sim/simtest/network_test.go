@@ -45,7 +45,11 @@ func TestNetwork(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	for _, host := range []string{"b", "a", "b"} {
-		resp, err := client.Get("http://" + host)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,8 +118,13 @@ func TestVirtualTime(t *testing.T) {
 		go func() { served <- engine.Serve(ctx, l) }()
 		transport := &http.Transport{DialContext: network.Dial}
 		begin := time.Now()
-		resp, err := (&http.Client{Transport: transport}).Post("http://engine/v1/completions", "application/json",
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://engine/v1/completions",
 			strings.NewReader(`{"model":"sim-8b","prompt":"Hello","max_tokens":100,"ignore_eos":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := (&http.Client{Transport: transport}).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
