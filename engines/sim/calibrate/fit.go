@@ -109,17 +109,21 @@ func (m *Model) fitChunk(s Samples) {
 
 // roomForAll keeps what sim.Config asks for: every running sequence advances.
 func (m *Model) roomForAll() {
-	size := sim.DefaultConfig().MaxNumBatchedTokens
+	defaults := sim.DefaultConfig()
+	size, sequences := defaults.MaxNumBatchedTokens, defaults.MaxNumSeqs
 	if m.MaxNumBatchedTokens != nil {
 		size = *m.MaxNumBatchedTokens
 	}
-	if m.MaxNumSeqs != nil && *m.MaxNumSeqs > size {
-		m.MaxNumBatchedTokens = m.MaxNumSeqs
+	if m.MaxNumSeqs != nil {
+		sequences = *m.MaxNumSeqs
+	}
+	if sequences > size {
+		m.MaxNumBatchedTokens = &sequences
 	}
 }
 
 // chunk is the part of a prompt that one long gap stands for; false if there
-// are not two.
+// are not two that a late timer cannot have made.
 func chunk(x Mixed) (float64, bool) {
 	var extra []float64
 	longest := 0.0
@@ -128,7 +132,7 @@ func chunk(x Mixed) (float64, bool) {
 	}
 	total := 0.0
 	for _, g := range x.GapsSeconds {
-		if e := g - x.IntervalSeconds; e > longest/4 && e > x.IntervalSeconds/2 {
+		if e := g - x.IntervalSeconds; e > longest/4 && e > x.IntervalSeconds/2 && e > lateTimer.Seconds() {
 			extra = append(extra, e)
 			total += e
 		}
@@ -308,9 +312,12 @@ func (m *Model) explain(s Samples) {
 	}
 }
 
-// timerStep is about the step below which timers, up to a millisecond late,
-// show in single gaps.
-const timerStep = 4 * time.Millisecond
+// Timers are up to a millisecond late, which shows in single gaps up to about
+// four times that.
+const (
+	lateTimer = time.Millisecond
+	timerStep = 4 * lateTimer
+)
 
 // warn compares the step with what timers can do.
 func (m *Model) warn() {

@@ -182,6 +182,9 @@ func TestFitIsValid(t *testing.T) {
 			s.Mixed = []calibrate.Mixed{{PromptTokens: 100, EnginePromptTokens: 200, IntervalSeconds: 0.01, GapsSeconds: []float64{1, 1, 1}}}
 		}},
 		{"more slots than the default chunk", func(s *calibrate.Samples) { s.Told.Slots = 100_000 }},
+		{"a chunk smaller than the default sequences", func(s *calibrate.Samples) {
+			s.Mixed = []calibrate.Mixed{{PromptTokens: 100, EnginePromptTokens: 200, IntervalSeconds: 0.01, GapsSeconds: []float64{1, 1, 1}}}
+		}},
 		{"cached by token", func(s *calibrate.Samples) {
 			s.Repeats = []calibrate.Repeat{
 				{PromptTokens: 100, FirstSeconds: 1, AgainSeconds: 0.1, CachedTokens: cached(199)},
