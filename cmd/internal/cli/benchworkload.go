@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -25,7 +26,7 @@ type benchWorkload struct {
 	Requests    int              `short:"n" placeholder:"N" help:"Send N requests; more than a trace has: play it again, with other prompts. Default: the trace once, else 1000 or what --duration allows." group:"Workload"`
 	Duration    time.Duration    `short:"d" placeholder:"TIME" help:"Send for so long, then wait for the answers under way." group:"Workload"`
 	Rate        float64          `short:"r" placeholder:"N" help:"Open loop: N requests per second in place of the trace's times." group:"Workload"`
-	Arrivals    workload.Process `default:"poisson" enum:"poisson,uniform" help:"Open loop with --rate: ${enum}." group:"Workload"`
+	Arrivals    workload.Process `default:"" enum:"poisson,uniform," placeholder:"HOW" help:"With --rate: poisson or uniform. Default poisson." group:"Workload"`
 	Speedup     float64          `default:"1" placeholder:"X" help:"Open loop: divide the trace's times by X. Default ${default}." group:"Workload"`
 	Seed        *uint64          `placeholder:"N" help:"Send what an earlier run sent that named this seed: the same lengths, times and prompts, which its target may have in a cache. Default: drawn, so that prompts are new." group:"Workload"`
 }
@@ -43,11 +44,14 @@ const (
 func (w *benchWorkload) check(concurrency int) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if w.Requests < 0 {
-		bad("--requests: %d is negative; want 1 or more", w.Requests)
+	if w.Requests < 0 || w.Requests > workload.MaxRequests {
+		bad("--requests: %d is out of range; want 1 to %d", w.Requests, workload.MaxRequests)
 	}
-	if !(w.Rate >= 0) || math.IsInf(w.Rate, 0) {
-		bad("--rate: %v is out of range; want requests per second", w.Rate)
+	switch {
+	case !(w.Rate >= 0 && w.Rate <= workload.MaxRate):
+		bad("--rate: %v is out of range; want at most %v requests per second", w.Rate, workload.MaxRate)
+	case w.Requests == 0 && w.drawn() > workload.MaxRequests:
+		bad("--rate and --duration: %.0f requests are too many; want at most %d", w.Rate*w.Duration.Seconds(), workload.MaxRequests)
 	}
 	for _, f := range []struct {
 		name string
@@ -56,6 +60,9 @@ func (w *benchWorkload) check(concurrency int) error {
 		if !(f.v > 0) || math.IsInf(f.v, 0) {
 			bad("%s: %v is out of range; want more than 0", f.name, f.v)
 		}
+	}
+	if w.Arrivals != "" && w.Rate == 0 {
+		bad("--arrivals: it says how requests come at a --rate; give one")
 	}
 	if concurrency > 0 && w.Rate > 0 {
 		bad("--concurrency and --rate: a loop is either closed or open; keep one")
@@ -177,14 +184,14 @@ func orFixed(l workload.Lengths, n int) (workload.Lengths, error) {
 }
 
 func (w *benchWorkload) arrivals() workload.Arrivals {
-	return workload.Arrivals{Process: w.Arrivals, Rate: w.Rate}
+	return workload.Arrivals{Process: cmp.Or(w.Arrivals, workload.Poisson), Rate: w.Rate}
 }
 
 // drawn is more requests than arrive at the rate within the duration, but for
 // one case in millions.
 func (w *benchWorkload) drawn() int {
 	mean := w.Rate * w.Duration.Seconds()
-	return int(min(mean+6*math.Sqrt(mean)+10, workload.MaxRequests))
+	return int(mean + 6*math.Sqrt(mean) + 10)
 }
 
 // within leaves out of an open loop what is due after its duration.
