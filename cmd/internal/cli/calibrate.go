@@ -12,8 +12,13 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/llmgw/llmgw/engines/sim/calibrate"
 )
+
+// exitPoor says that what calibrate printed does not behave like the engine.
+const exitPoor = 2
 
 type calibrateCmd struct {
 	URL        string        `name:"url" required:"" placeholder:"URL" help:"Address of the engine, e.g. http://127.0.0.1:8000. Nobody else may use it meanwhile."`
@@ -25,7 +30,13 @@ type calibrateCmd struct {
 	Concurrent int           `default:"64" placeholder:"N" help:"Most requests at once; an engine that runs more keeps its number to itself."`
 	MaxPrompt  int           `default:"8192" placeholder:"TOKENS" help:"Longest prompt, in simulated tokens."`
 	Words      string        `placeholder:"FILE" help:"Text whose words make the prompts; give some of the text you will replay. Without it common English words."`
+	Tolerance  float64       `default:"25" placeholder:"PERCENT" help:"How far off the fit and the check may be, in per cent, before the exit code is 2. Default ${default}."`
 	JSON       bool          `name:"json" help:"Print one JSON object with the configuration, its quality and every sample."`
+}
+
+// Help tells the exit codes.
+func (calibrateCmd) Help() string {
+	return "Exit codes: 0 measured, 1 failed, 2 measured and printed but off by more than --tolerance: do not use it, 80 wrong usage."
 }
 
 // Run measures an engine and prints the configuration for llmgw sim.
@@ -34,6 +45,7 @@ func (c *calibrateCmd) Run(ctx context.Context, streams Streams) error {
 	cfg.URL, cfg.Model, cfg.API = c.URL, c.Model, calibrate.API(c.API)
 	cfg.Budget, cfg.RequestTimeout = c.Budget, c.Timeout
 	cfg.MaxConcurrency, cfg.MaxPromptTokens = c.Concurrent, c.MaxPrompt
+	cfg.ToleranceRatio = c.Tolerance / 100
 	var err error
 	if cfg.APIKey, err = readKey(c.APIKeyFile); err != nil {
 		return err
@@ -57,10 +69,20 @@ func (c *calibrateCmd) Run(ctx context.Context, streams Streams) error {
 	if err != nil {
 		return err
 	}
-	if !c.JSON {
-		return report.WriteYAML(streams.Out)
+	if err := c.print(streams.Out, report); err != nil {
+		return err
 	}
-	e := json.NewEncoder(streams.Out)
+	if err := report.Err(); err != nil {
+		return coded{err, exitPoor}
+	}
+	return nil
+}
+
+func (c *calibrateCmd) print(w io.Writer, report *calibrate.Report) error {
+	if !c.JSON {
+		return report.WriteYAML(w)
+	}
+	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(report)
 }
@@ -85,10 +107,7 @@ func readKey(file string) (string, error) {
 // elsewhere. end removes the line.
 func progressLine(w io.Writer) (show func(step string), end func()) {
 	f, ok := w.(*os.File)
-	if !ok {
-		return nil, func() {}
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil, func() {}
 	}
 	begin := time.Now()
