@@ -39,7 +39,8 @@ type Config struct {
 	API API
 	// APIKey is sent as a bearer token; "" sends none. Default "".
 	APIKey string
-	// Header is sent with every request. Default none.
+	// Header is sent with every request. Default none; names and values as
+	// [CheckHeader] wants them.
 	Header http.Header
 	// Extra is a JSON object with further members of each request, as
 	// {"temperature": 0}. Default "": none.
@@ -109,6 +110,13 @@ func (c Config) Validate() error {
 	if err := checkExtra(c.Extra); err != nil {
 		errs = append(errs, err)
 	}
+	for name, values := range c.Header {
+		for _, value := range values {
+			if err := CheckHeader(name, value); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
 	for _, n := range []struct {
 		name string
 		v    int
@@ -171,6 +179,21 @@ func baseURL(text string) (string, error) {
 	}
 	u.Path, u.RawPath = path, ""
 	return u.String(), nil
+}
+
+// CheckHeader refuses a header that HTTP cannot carry: a name that is no token
+// (RFC 9110, 5.6.2), or a value with control characters.
+func CheckHeader(name, value string) error {
+	letter := func(c rune) bool {
+		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	}
+	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return !letter(c) }) {
+		return fmt.Errorf("header: the name %q is none; want letters, digits and hyphens", name)
+	}
+	if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+		return fmt.Errorf("header: the value of %s has a line break or another control character; want none", name)
+	}
+	return nil
 }
 
 // checkExtra refuses members that are the generator's own.

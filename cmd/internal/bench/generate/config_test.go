@@ -1,6 +1,7 @@
 package generate_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,10 @@ func TestConfigValidate(t *testing.T) {
 		{"extra null", func(c *generate.Config) { c.Extra = "null" }, "no JSON object"},
 		{"extra of the generator's", func(c *generate.Config) { c.Extra = `{"model":"x"}` }, `"model" is set by the generator`},
 		{"extra", func(c *generate.Config) { c.Extra = `{"temperature":0}` }, ""},
+		{"headers", func(c *generate.Config) { c.Header = http.Header{"X-Team!": {"blue\tand é"}} }, ""},
+		{"a header's name", func(c *generate.Config) { c.Header = http.Header{"X y": {"z"}} }, `header: the name "X y" is none; want letters`},
+		{"a header without a name", func(c *generate.Config) { c.Header = http.Header{"": {"z"}} }, `header: the name "" is none`},
+		{"a header's value", func(c *generate.Config) { c.Header = http.Header{"X": {"a\r\nb: c"}} }, "header: the value of X has a line break"},
 		{"tokens", func(c *generate.Config) { c.MaxTokens = -1 }, "max tokens: -1 is negative"},
 		{"concurrency", func(c *generate.Config) { c.Concurrency = -1 }, "concurrency: -1 is negative"},
 		{"outstanding", func(c *generate.Config) { c.MaxOutstanding = 0 }, "max outstanding: 0 is out of range"},

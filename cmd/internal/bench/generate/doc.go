@@ -19,5 +19,14 @@
 // Status 200; of a stream: events that are JSON, content, a finish_reason,
 // [DONE] and the end of the HTTP body; as many tokens as were asked for, where
 // the target says how many it made and [Config.ExactLength] is set. Anything
-// else is a [RequestError] with a [Kind]. No request is tried again.
+// else is a [RequestError] with a [Kind]. No request is tried again, but for
+// one on a kept connection that the target closed before any byte of an answer:
+// it goes out again on another.
+//
+// # What is kept
+//
+// Answers may be without end, so each is left at a bound, with [KindTooLong]:
+// 1 MiB an event, four events a token asked for and 1024 more, 1 MiB and 4 KiB
+// a token of an unstreamed answer, 256 KiB of a head, and 256 MiB of all answers
+// under way beyond 64 KiB each. Times are kept in histograms.
 package generate

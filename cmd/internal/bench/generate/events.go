@@ -9,9 +9,6 @@ import (
 	"github.com/llmgw/llmgw/router/openai"
 )
 
-// maxEventBytes bounds one event of a stream.
-const maxEventBytes = 16 << 20
-
 // errBadEvent says that a stream is no stream of completions.
 var errBadEvent = errors.New("malformed event")
 
@@ -23,6 +20,7 @@ type facts struct {
 	failed   bool // an error instead of a chunk
 	usage    openai.Usage
 	hasUsage bool
+	badUsage string // what is wrong with the counts; "": nothing
 	data     []byte // of an event that failed; valid until the next call
 }
 
@@ -30,25 +28,31 @@ type facts struct {
 // brings. It is strict where a relay must not be: data that is neither JSON nor
 // [DONE] is an error. Lines end in LF or CRLF. The zero value is ready.
 type events struct {
+	kept    kept
 	pending []byte // the unfinished event
 	from    int    // of pending: lines before it were looked at
 	joined  []byte
 	stream  openai.Stream
 }
 
-// reset makes e ready for another stream; its buffers are kept.
+// reset makes e ready for another stream; its buffers are kept if they are
+// small.
 func (e *events) reset() {
-	if cap(e.pending) > 64<<10 {
-		e.pending = nil
+	if cap(e.pending)+cap(e.joined) > freeBytes {
+		e.pending, e.joined = nil, nil
 	}
 	e.pending, e.from = e.pending[:0], 0
+	e.kept.release()
 }
 
 // feed takes the next bytes and yields the facts of each event that they
 // complete, those without data left out. It stops at an error, its own, which
-// wraps errBadEvent, or that of yield.
+// wraps errBadEvent or errTooLong, or that of yield.
 func (e *events) feed(p []byte, yield func(facts) error) error {
 	e.pending = append(e.pending, p...)
+	if err := e.kept.hold(cap(e.pending) + cap(e.joined)); err != nil {
+		return err
+	}
 	start := 0 // of the event
 	for at := e.from; ; {
 		lf := bytes.IndexByte(e.pending[at:], '\n')
@@ -72,7 +76,7 @@ func (e *events) feed(p []byte, yield func(facts) error) error {
 		}
 	}
 	if len(e.pending) > maxEventBytes {
-		return fmt.Errorf("%w: longer than %d MiB", errBadEvent, maxEventBytes>>20)
+		return fmt.Errorf("%w: an event of more than %d MiB", errTooLong, maxEventBytes>>20)
 	}
 	return nil
 }
@@ -100,6 +104,7 @@ func (e *events) read(ev []byte) (f facts, ok bool, err error) {
 	default:
 		f.finish = hasFinish(data)
 		f.usage, f.hasUsage = e.stream.Usage()
+		f.badUsage = badUsage(data)
 	}
 	return f, true, nil
 }

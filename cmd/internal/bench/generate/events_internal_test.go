@@ -121,7 +121,7 @@ func TestEventsAreBounded(t *testing.T) {
 		err = e.feed(piece, func(facts) error { return nil })
 		fed += len(piece)
 	}
-	if !errors.Is(err, errBadEvent) {
+	if !errors.Is(err, errTooLong) || fed > maxEventBytes+len(piece) {
 		t.Errorf("after %d bytes without an end: %v", fed, err)
 	}
 }

@@ -18,19 +18,21 @@ import (
 // sample is what came of one request.
 type sample struct {
 	sent      time.Time
-	end       time.Time       // of the answer, or of the failure
-	first     time.Time       // the first content; zero: none
-	last      time.Time       // the last content
-	gaps      []time.Duration // between contents
-	contents  int             // events that brought output
-	planned   int             // prompt tokens of the workload
-	seen      int             // of these, how many the prompt shares with one before it
-	asked     int             // output tokens asked for
-	streamed  bool            // the answer was a stream
-	answered  bool            // status 200
-	finish    bool            // a finish_reason was seen
-	done      bool            // [DONE] was seen
+	end       time.Time // of the answer, or of the failure
+	first     time.Time // the first content; zero: none
+	last      time.Time // the last content
+	gaps      gaps      // between contents
+	events    int       // of a stream
+	contents  int       // events that brought output
+	planned   int       // prompt tokens of the workload
+	seen      int       // of these, how many the prompt shares with one before it
+	asked     int       // output tokens asked for
+	streamed  bool      // the answer was a stream
+	answered  bool      // status 200
+	finish    bool      // a finish_reason was seen
+	done      bool      // [DONE] was seen
 	usage     openai.Usage
+	badUsage  string        // what is wrong with the counts; "": nothing
 	cancelled bool          // left on purpose
 	failure   *RequestError // nil: complete
 }
@@ -46,7 +48,9 @@ type exchange struct {
 	s      sample
 }
 
-func (g *Generator) newExchange() *exchange { return &exchange{g: g, buf: make([]byte, 32<<10)} }
+func (g *Generator) newExchange() *exchange {
+	return &exchange{g: g, buf: make([]byte, 32<<10), events: events{kept: kept{of: g.kept}}}
+}
 
 // traced lets at follow how far a request came.
 func traced(ctx context.Context, at *progressed) context.Context {
@@ -55,14 +59,21 @@ func traced(ctx context.Context, at *progressed) context.Context {
 	})
 }
 
+// idempotencyKey without a value is not sent. It lets the transport send a
+// request again on a new connection if a kept one, on which no byte of an
+// answer came, turns out to be closed. llama.cpp closes one after each stream
+// although its header says otherwise; the failure would be of the connection,
+// not of the request.
+const idempotencyKey = "Idempotency-Key"
+
 // do sends the request i of the workload and returns what came of it, valid
 // until the next call. leaveAfter is after how many contents to leave; 0: never.
 func (x *exchange) do(ctx context.Context, i, leaveAfter int) *sample {
 	r := &x.g.trace.Requests[i]
 	// A new one each time: the transport may read it after the answer came.
 	body := x.g.bodies.build(make([]byte, 0, x.g.bodies.maxBytes(r)), r)
-	x.events.reset()
-	x.s = sample{gaps: x.s.gaps[:0], planned: r.PromptTokens, seen: x.g.seen[i], asked: x.g.bodies.tokens(r)}
+	defer x.events.reset() // what was read is of no use to the sample
+	x.s = sample{gaps: x.s.gaps.emptied(), planned: r.PromptTokens, seen: x.g.seen[i], asked: x.g.bodies.tokens(r)}
 	ctx, cancel := context.WithTimeout(ctx, x.g.cfg.Timeout)
 	defer cancel() // also ends a stream that is left
 	x.s.sent = time.Now()
@@ -81,6 +92,9 @@ func (x *exchange) exchange(ctx context.Context, body []byte, leaveAfter int) *R
 		return failure(err, phaseDial)
 	}
 	req.Header = x.g.header.Clone()
+	if req.Header.Get(idempotencyKey) == "" {
+		req.Header[idempotencyKey] = nil
+	}
 	resp, err := x.g.client.Do(req)
 	if err != nil {
 		return failure(err, at.now())
@@ -129,6 +143,8 @@ func (x *exchange) stream(body io.Reader, leaveAfter int) *RequestError {
 				return nil
 			case isFailure:
 				return f
+			case errors.Is(bad, errTooLong):
+				return tooLong(bad)
 			case bad != nil:
 				return &RequestError{Kind: KindBadEvent, Message: bad.Error(), Err: bad}
 			}
@@ -150,6 +166,9 @@ func (x *exchange) stream(body io.Reader, leaveAfter int) *RequestError {
 // event takes the next event, which was there at now.
 func (x *exchange) event(f facts, now time.Time, leaveAfter int) error {
 	s := &x.s
+	if s.events++; s.events > eventsPerToken*s.asked+moreEvents {
+		return fmt.Errorf("%w: more than %d events for %d tokens asked for", errTooLong, s.events-1, s.asked)
+	}
 	if f.failed {
 		code, message := apiError(f.data)
 		if message == "" {
@@ -161,7 +180,7 @@ func (x *exchange) event(f facts, now time.Time, leaveAfter int) error {
 		if s.first.IsZero() {
 			s.first = now
 		} else {
-			s.gaps = append(s.gaps, now.Sub(s.last))
+			s.gaps.add(now.Sub(s.last))
 		}
 		s.last = now
 		s.contents++
@@ -173,6 +192,9 @@ func (x *exchange) event(f facts, now time.Time, leaveAfter int) error {
 	if f.hasUsage {
 		s.usage = f.usage
 	}
+	if s.badUsage == "" {
+		s.badUsage = f.badUsage
+	}
 	if f.done && !s.done {
 		s.done, s.end = true, now
 	}
@@ -181,9 +203,12 @@ func (x *exchange) event(f facts, now time.Time, leaveAfter int) error {
 
 // document reads an unstreamed answer.
 func (x *exchange) document(body io.Reader, contentType string) *RequestError {
-	doc, err := io.ReadAll(io.LimitReader(body, maxDocumentBytes))
+	doc, err := x.readDocument(body)
 	x.s.end = time.Now()
-	if err != nil {
+	switch {
+	case errors.Is(err, errTooLong):
+		return tooLong(err)
+	case err != nil:
 		return failure(err, phaseAnswer)
 	}
 	if isHTML(contentType, doc) {
@@ -195,6 +220,7 @@ func (x *exchange) document(body io.Reader, contentType string) *RequestError {
 	var answer openai.Body
 	answer.Feed(doc)
 	x.s.usage, _ = answer.Usage()
+	x.s.badUsage = badUsage(doc)
 	var top struct {
 		Error   json.RawMessage `json:"error"`
 		Choices []struct {
@@ -217,6 +243,34 @@ func (x *exchange) document(body io.Reader, contentType string) *RequestError {
 		}
 	}
 	return x.verdict()
+}
+
+// readDocument reads to the end, or to the bound of what is kept: then the
+// error wraps errTooLong.
+func (x *exchange) readDocument(body io.Reader) ([]byte, error) {
+	most := maxDocumentBytes + documentBytesPerToken*x.s.asked
+	var doc []byte
+	for {
+		n, err := body.Read(x.buf)
+		doc = append(doc, x.buf[:n]...)
+		if len(doc) > most {
+			return nil, fmt.Errorf("%w: more than %d bytes for %d tokens asked for", errTooLong, most, x.s.asked)
+		}
+		if err := x.events.kept.hold(cap(doc)); err != nil {
+			return nil, err
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return doc, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// tooLong is the failure of an answer that was not read to its end.
+func tooLong(err error) *RequestError {
+	return &RequestError{Kind: KindTooLong, Message: err.Error(), Err: err}
 }
 
 // messageSaysSomething is whether a chat answer's message has any output.
@@ -251,6 +305,8 @@ func (x *exchange) verdict() *RequestError {
 		return &RequestError{Kind: KindNoDone, Message: fmt.Sprintf("the stream ended after %d contents without [DONE]", s.contents)}
 	case !s.finish:
 		return &RequestError{Kind: KindNoFinish, Message: "no finish_reason came"}
+	case s.badUsage != "":
+		return &RequestError{Kind: KindBadUsage, Message: cut(s.badUsage)}
 	case known && x.g.cfg.ExactLength && completion != int64(s.asked):
 		return &RequestError{Kind: KindWrongLength, Message: fmt.Sprintf("%d tokens, %d asked for with ignore_eos", completion, s.asked)}
 	case known && completion > int64(s.asked):

@@ -42,13 +42,14 @@ const (
 	KindNoDone         Kind = "no_done"          // a stream that ended properly without [DONE]
 	KindNoFinish       Kind = "no_finish_reason" // ended without a finish_reason
 	KindWrongLength    Kind = "wrong_length"     // other than the number of tokens asked for
+	KindTooLong        Kind = "too_long"         // more bytes or events than are read of an answer
+	KindBadUsage       Kind = "bad_usage"        // a usage with counts that cannot be
 	KindOther          Kind = "other"            // none of the above
 )
 
 const (
 	maxMessageBytes   = 300      // of a RequestError
 	maxErrorBodyBytes = 64 << 10 // that are read of an answer that is not 200
-	maxDocumentBytes  = 64 << 20 // of an unstreamed answer
 
 	contentTypeHTML   = "text/html"
 	contentTypeStream = "text/event-stream"
@@ -118,6 +119,9 @@ func kindOf(err error, at phase) Kind {
 		return KindTLS
 	case at == phaseDial:
 		return KindDial
+	// net/http has no value for it.
+	case errors.Is(err, errTooLong), strings.Contains(err.Error(), "response headers exceeded"):
+		return KindTooLong
 	case errors.Is(err, errBadEvent):
 		return KindBadEvent
 	case ended(err) && at == phaseHead:

@@ -42,6 +42,7 @@ func TestKindOf(t *testing.T) {
 		{"reset in the answer", read(syscall.ECONNRESET), phaseAnswer, KindCut},
 		{"cut", io.ErrUnexpectedEOF, phaseContent, KindCut},
 		{"no HTTP", &url.Error{Err: errors.New(`malformed HTTP response "x"`)}, phaseHead, KindProtocol},
+		{"a head without end", &url.Error{Err: errors.New("net/http: server response headers exceeded 262144 bytes; aborted")}, phaseHead, KindTooLong},
 		{"chunks", errors.New("invalid byte in chunk length"), phaseAnswer, KindProtocol},
 		{"something else", &url.Error{Err: errors.New("odd")}, phaseHead, KindOther},
 	}

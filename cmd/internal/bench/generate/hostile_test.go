@@ -58,6 +58,22 @@ func raw(t *testing.T, body string, linger int) http.HandlerFunc {
 	}
 }
 
+// endless answers with a piece again and again until the client leaves.
+func endless(contentType, first, piece string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, err := io.WriteString(w, first)
+		for err == nil {
+			_, err = io.WriteString(w, piece)
+		}
+	}
+}
+
+// usage ends a stream of two tokens with this usage.
+func usage(object string) http.HandlerFunc {
+	return sse(chunk + strings.Replace(fmt.Sprintf(finalChunk, 2), `{"completion_tokens":2}`, object, 1) + done)
+}
+
 // TestFailures has a target for each kind of failure.
 func TestFailures(t *testing.T) {
 	const page = "<!DOCTYPE html><html><body>It works!</body></html>"
@@ -97,6 +113,13 @@ func TestFailures(t *testing.T) {
 		{"no finish_reason", sse(chunk + chunk + done), nil, generate.ErrorCount{Kind: generate.KindNoFinish}},
 		{"too few tokens", sse(chunk + fmt.Sprintf(finalChunk, 1) + done), nil, generate.ErrorCount{Kind: generate.KindWrongLength, Example: "1 tokens, 2 asked for"}},
 		{"too many tokens", sse(chunk + fmt.Sprintf(finalChunk, 3) + done), func(c *generate.Config) { c.ExactLength = false }, generate.ErrorCount{Kind: generate.KindWrongLength, Example: "at most 2"}},
+		{"a negative count", usage(`{"completion_tokens":2,"prompt_tokens":-1}`), nil, generate.ErrorCount{Kind: generate.KindBadUsage, Example: "usage.prompt_tokens is"}},
+		{"a count that cannot be", usage(`{"completion_tokens":2,"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":9007199254740992}}`), nil, generate.ErrorCount{Kind: generate.KindBadUsage, Example: "cached_tokens"}},
+		{"a count beyond numbers", typed(200, "application/json", `{"choices":[{"finish_reason":"stop","text":"a"}],"usage":{"completion_tokens":1e400}}`), whole, generate.ErrorCount{Kind: generate.KindBadUsage, Example: "1e400"}},
+		{"an event without end", endless("text/event-stream", chunk+"data: ", strings.Repeat("x", 1<<16)), nil, generate.ErrorCount{Kind: generate.KindTooLong, Example: "an event of more than 1 MiB"}},
+		{"events without end", endless("text/event-stream", "", strings.Repeat(chunk, 16)), nil, generate.ErrorCount{Kind: generate.KindTooLong, Example: "more than 1032 events for 2 tokens asked for"}},
+		{"a document without end", endless("application/json", `{"choices":[{"text":"`, strings.Repeat("x", 1<<16)), whole, generate.ErrorCount{Kind: generate.KindTooLong, Example: "more than 1056768 bytes for 2 tokens asked for"}},
+		{"a head without end", raw(t, "HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 60_000), 1), nil, generate.ErrorCount{Kind: generate.KindTooLong, Example: "headers exceeded"}},
 		{"closed before the head", raw(t, "", 1), nil, generate.ErrorCount{Kind: generate.KindReset}},
 		{"reset before the head", raw(t, "", 0), nil, generate.ErrorCount{Kind: generate.KindReset}},
 		{"no HTTP", raw(t, "SSH-2.0-OpenSSH_9.6\r\n", 1), nil, generate.ErrorCount{Kind: generate.KindProtocol}},
@@ -160,6 +183,17 @@ func TestFaultsOfAnEngine(t *testing.T) {
 	}
 }
 
+// A kept connection that the target closes is its right: the request goes out
+// again on a new one, and nothing failed.
+func TestConnectionsThatAreNotKept(t *testing.T) {
+	r := run(t, engine(t, func(c *sim.Config) { c.Faults.CloseIdle = true }), trace(60, 0, 3), func(c *generate.Config) {
+		c.Model, c.Concurrency = "sim-8b", 4
+	})
+	if r.Requests.Complete != 60 || len(r.Errors) != 0 {
+		t.Errorf("%+v, errors %+v", r.Requests, r.Errors)
+	}
+}
+
 func TestFailuresOfConnections(t *testing.T) {
 	secure := httptest.NewUnstartedServer(sse(done))
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -218,6 +252,7 @@ func TestDiscoveryOfNonsense(t *testing.T) {
 		{"an error", typed(500, "application/json", `{"error":{"message":"out of order","type":"server_error"}}`), generate.KindStatus, "status 500 server_error: out of order"},
 		{"a reset", raw(t, "", 0), generate.KindReset, "reset"},
 		{"cut", raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", 1), generate.KindCut, "cut: unexpected EOF"},
+		{"without end", endless("application/json", `{"data":[{"id":"`, strings.Repeat("m", 1<<16)), generate.KindTooLong, "too_long: too long: a list of models of more than 4 MiB"},
 		{"none", typed(200, "application/json", `{"data":[{"id":""}]}`), "", "lists none"},
 		{"many", typed(200, "application/json", `{"data":[{"id":"m"}`+strings.Repeat(`,{"id":"n"}`, 24)+`]}`), "", "m, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n and 5 more"},
 	}

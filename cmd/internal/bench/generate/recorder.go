@@ -141,10 +141,8 @@ func (r *recorder) good(s *sample, from time.Time) {
 		t.ttft, t.hasTTFT = s.first.Sub(from), true
 		r.ttft.Record(s.first.Sub(s.sent))
 		r.ttftDue.Record(t.ttft)
-		for _, gap := range s.gaps {
-			r.itl.Record(gap)
-			t.longestGap, t.hasGap = max(t.longestGap, gap), true
-		}
+		s.gaps.addTo(&r.itl)
+		t.longestGap, t.hasGap = s.gaps.longest, s.gaps.any
 		if tpot, ok := s.tpot(); ok {
 			t.tpot, t.hasTPOT = tpot, true
 			r.tpot.Record(tpot)
@@ -165,16 +163,16 @@ func (r *recorder) usage(s *sample) {
 	prompt, hasPrompt := u.PromptTokens.Get()
 	if hasPrompt {
 		r.prompts++
-		r.promptSaid += prompt
+		r.promptSaid = saturated(r.promptSaid, prompt)
 	}
 	if n, ok := u.CompletionTokens.Get(); ok {
 		r.outputs++
-		r.outputSaid += n
+		r.outputSaid = saturated(r.outputSaid, n)
 	}
 	if n, ok := u.CachedTokens.Get(); ok && hasPrompt {
 		r.cacheds++
-		r.cachedSaid += n
-		r.cachedOf += prompt
+		r.cachedSaid = saturated(r.cachedSaid, n)
+		r.cachedOf = saturated(r.cachedOf, prompt)
 		r.cachedPlanned += int64(s.planned)
 		r.cachedBest += int64(s.seen)
 	}

@@ -270,5 +270,5 @@ func (r *recorder) warnings() []string {
 // repeats, what was counted beyond the plan, which may be a chat template that
 // all prompts begin with, and 2 % for requests that overtake each other.
 func (r *recorder) explained() int64 {
-	return r.cachedBest + max(r.cachedOf-r.cachedPlanned, 0) + r.cachedOf/50
+	return saturated(saturated(r.cachedBest, max(r.cachedOf-r.cachedPlanned, 0)), r.cachedOf/50)
 }

@@ -28,7 +28,7 @@ func streamed(sent, end int, contents ...int) *sample {
 		if i == 0 {
 			s.first = at(ms)
 		} else {
-			s.gaps = append(s.gaps, at(ms).Sub(s.last))
+			s.gaps.add(at(ms).Sub(s.last))
 		}
 		s.last = at(ms)
 	}

@@ -33,6 +33,7 @@ type Generator struct {
 	client *http.Client
 	own    *http.Transport // nil: the caller's
 	bodies *bodies         // set by Run
+	kept   *budget         // of all answers under way
 
 	state atomic.Pointer[running]
 	began atomic.Bool
@@ -58,7 +59,7 @@ func New(cfg Config, deps Deps) (*Generator, error) {
 	if err := deps.Trace.Validate(); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
-	g := &Generator{cfg: cfg, trace: deps.Trace, seen: deps.Trace.SeenTokens(), header: cfg.Header.Clone()}
+	g := &Generator{cfg: cfg, trace: deps.Trace, seen: deps.Trace.SeenTokens(), header: cfg.Header.Clone(), kept: newBudget(maxKeptBytes)}
 	g.base, _ = baseURL(cfg.URL) // Validate has looked at it
 	if g.header == nil {
 		g.header = http.Header{}

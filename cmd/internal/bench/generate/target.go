@@ -26,6 +26,8 @@ func newTransport(connections int) *http.Transport {
 		DisableCompression:  true,
 		MaxIdleConns:        connections,
 		MaxIdleConnsPerHost: connections,
+		// Many times what any target sends, not the default of 10 MB.
+		MaxResponseHeaderBytes: maxHeadBytes,
 		// Below uvicorn's 5 s, so that a target never closes a connection
 		// just when a request is sent on it.
 		IdleConnTimeout: 4 * time.Second,
@@ -76,7 +78,10 @@ func (g *Generator) models(ctx context.Context) ([]string, error) {
 		return nil, failure(err, at.now())
 	}
 	defer func() { _ = resp.Body.Close() }() // read for what it says
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxModelsBytes))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxModelsBytes+1))
+	if err == nil && len(body) > maxModelsBytes {
+		err = fmt.Errorf("%w: a list of models of more than %d MiB", errTooLong, maxModelsBytes>>20)
+	}
 	if err != nil {
 		return nil, failure(err, phaseContent)
 	}
