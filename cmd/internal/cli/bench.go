@@ -88,6 +88,9 @@ func (c *benchCmd) Run(ctx context.Context, streams Streams) error {
 	}
 	report, err := g.Run(ctx)
 	hide()
+	if err != nil && ctx.Err() != nil { // while the target was asked for its model
+		return coded{errors.New("bench: interrupted; nothing was sent"), exitInterrupted}
+	}
 	if err != nil {
 		return coded{fmt.Errorf("bench: %w; nothing was sent", err), exitNothingRun}
 	}
@@ -127,7 +130,11 @@ func (c *benchCmd) config(key string) (generate.Config, error) {
 		if name = strings.TrimSpace(name); !ok || name == "" {
 			return cfg, fmt.Errorf(`--header: %q is no header; want e.g. "x-team: blue"`, h)
 		}
-		cfg.Header.Add(name, strings.TrimSpace(value))
+		value = strings.TrimSpace(value)
+		if err := generate.CheckHeader(name, value); err != nil {
+			return cfg, fmt.Errorf("--%w", err) // it begins with "header: "
+		}
+		cfg.Header.Add(name, value)
 	}
 	return cfg, nil
 }

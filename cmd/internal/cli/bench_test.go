@@ -131,6 +131,41 @@ func TestBenchTruncatedTrace(t *testing.T) {
 	}
 }
 
+// A run may be interrupted while it asks for the model, too.
+func TestBenchInterruptedEarly(t *testing.T) {
+	arrived := make(chan struct{}, 1)
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer target.Close()
+	cmd := exec.CommandContext(t.Context(), "llmgw", "bench", "--url", target.URL, "-c", "2", "--json")
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-arrived
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 130 {
+		t.Errorf("%v, want exit code 130", err)
+	}
+	if out.String() != "" || errs.String() != "llmgw: bench: interrupted; nothing was sent\n" {
+		t.Errorf("output %q; %q", out.String(), errs.String())
+	}
+}
+
+// What would make two headers of one is usage.
+func TestBenchHeaderWithALineBreak(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "llmgw", "bench", "--url", "http://127.0.0.1:1", "-c", "1", "-H", "x: a\nb: c").CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 80 || !strings.Contains(string(out), "--header: the value of x has a line break") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // An interrupted run prints what it measured.
 func TestBenchInterrupted(t *testing.T) {
 	arrived := make(chan string, 16)

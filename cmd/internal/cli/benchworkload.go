@@ -44,11 +44,14 @@ const (
 func (w *benchWorkload) check(concurrency int) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if w.Requests < 0 {
-		bad("--requests: %d is negative; want 1 or more", w.Requests)
+	if w.Requests < 0 || w.Requests > workload.MaxRequests {
+		bad("--requests: %d is out of range; want 1 to %d", w.Requests, workload.MaxRequests)
 	}
-	if !(w.Rate >= 0) || math.IsInf(w.Rate, 0) {
-		bad("--rate: %v is out of range; want requests per second", w.Rate)
+	switch {
+	case !(w.Rate >= 0 && w.Rate <= workload.MaxRate):
+		bad("--rate: %v is out of range; want at most %v requests per second", w.Rate, workload.MaxRate)
+	case w.Requests == 0 && w.drawn() > workload.MaxRequests:
+		bad("--rate and --duration: %.0f requests are too many; want at most %d", w.Rate*w.Duration.Seconds(), workload.MaxRequests)
 	}
 	for _, f := range []struct {
 		name string
@@ -188,7 +191,7 @@ func (w *benchWorkload) arrivals() workload.Arrivals {
 // one case in millions.
 func (w *benchWorkload) drawn() int {
 	mean := w.Rate * w.Duration.Seconds()
-	return int(min(mean+6*math.Sqrt(mean)+10, workload.MaxRequests))
+	return int(mean + 6*math.Sqrt(mean) + 10)
 }
 
 // within leaves out of an open loop what is due after its duration.
