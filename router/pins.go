@@ -32,10 +32,14 @@ type pinned struct {
 	id    string
 	pin   pin
 	until time.Time
+	// disputed: two tenants got this ID, and it is neither's.
+	disputed bool
 }
 
-// learn notes where the response is. An ID that belongs to somebody else stays
-// theirs: some engines let clients choose them.
+// learn notes where the response is. Some engines let clients choose the IDs, so
+// one that was given to two tenants is from there on nobody's: whose response the
+// engine has under it cannot be told. Who chose the other's on purpose has at
+// worst hidden it.
 func (p *pins) learn(now time.Time, id string, where pin) {
 	if p.limit == 0 || id == "" {
 		return
@@ -43,10 +47,17 @@ func (p *pins) learn(now time.Time, id string, where pin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e, ok := p.entries[id]; ok {
-		if at := e.Value.(*pinned); at.pin.tenant == where.tenant || now.After(at.until) {
-			at.pin, at.until = where, now.Add(p.ttl)
-			p.order.MoveToFront(e)
+		at := e.Value.(*pinned)
+		switch {
+		case now.After(at.until):
+			at.pin, at.disputed = where, false
+		case at.pin.tenant != where.tenant:
+			at.disputed = true
+		default:
+			at.pin = where
 		}
+		at.until = now.Add(p.ttl)
+		p.order.MoveToFront(e)
 		return
 	}
 	if len(p.entries) >= p.limit {
@@ -59,7 +70,7 @@ func (p *pins) learn(now time.Time, id string, where pin) {
 	if p.entries == nil {
 		p.entries = map[string]*list.Element{}
 	}
-	p.entries[id] = p.order.PushFront(&pinned{id, where, now.Add(p.ttl)})
+	p.entries[id] = p.order.PushFront(&pinned{id: id, pin: where, until: now.Add(p.ttl)})
 }
 
 // find returns where the response is. To be asked for keeps it remembered.
@@ -73,6 +84,9 @@ func (p *pins) find(now time.Time, id string) (pin, bool) {
 	at := e.Value.(*pinned)
 	if now.After(at.until) {
 		p.remove(e)
+		return pin{}, false
+	}
+	if at.disputed {
 		return pin{}, false
 	}
 	at.until = now.Add(p.ttl)

@@ -33,8 +33,11 @@ func TestPins(t *testing.T) {
 	want("r0", "")
 	p.learn(now, "r3", at("e9")) // the same caller again
 	want("r3", "e9")
-	p.learn(now, "r3", pin{endpoint: "x", tenant: "another"})
-	want("r3", "e9")
+	p.learn(now, "r2", at("e2")) // last used now
+	p.learn(now, "r2", pin{endpoint: "x", tenant: "another"})
+	want("r2", "") // neither's
+	p.learn(now, "r2", at("e2"))
+	want("r2", "")
 
 	now = now.Add(50 * time.Minute)
 	want("r3", "e9") // and so for another hour
@@ -66,6 +69,9 @@ func TestStoredPaths(t *testing.T) {
 		{"POST", "/v1/responses/resp_1/cancel", "resp_1", "/v1/responses/{id}/cancel"},
 		{"GET", "/v1/responses/resp_1/input_items", "resp_1", "/v1/responses/{id}/input_items"},
 		{"POST", "/v1/responses/compact", "", ""},
+		{"POST", "/v1/responses/resp_1", "", ""},
+		{"POST", "/v1/responses/resp_1/Cancel", "", ""},
+		{"POST", "/v1/responses/resp~1/cancel", "", ""},
 		{"GET", "/v1/responses/", "", ""},
 		{"GET", "/v1/responses/resp_1/", "", ""},
 		{"GET", "/v1/responses/resp_1/other", "", ""},

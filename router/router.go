@@ -232,13 +232,10 @@ func (c *call) infer(data []byte) *openai.Error {
 	if !ok || !c.identity.allows(m.Name) {
 		return openai.UnknownModel(c.peek.Model)
 	}
-	if c.route.stores {
-		c.store = !c.peek.NoStore
-		if c.peek.HasPrevious {
-			var err *openai.Error
-			if m, err = c.continues(catalog, m); err != nil {
-				return err
-			}
+	if c.route.dialect == openai.DialectResponses {
+		var err *openai.Error
+		if m, err = c.refers(catalog, m); err != nil {
+			return err
 		}
 	}
 	c.metrics = rt.metrics.model(m.Name)

@@ -3,6 +3,7 @@ package router
 import (
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/llmgw/llmgw/router/openai"
@@ -62,6 +63,8 @@ var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant tab
 	"/v1/rerank":                {},
 	"/v1/score":                 {},
 	"/v1/responses":             {dialect: openai.DialectResponses, stores: true},
+	responsesTokens:             {dialect: openai.DialectResponses, open: true},
+	responsesCompact:            {dialect: openai.DialectResponses, open: true},
 	"/v1/audio/speech":          {dialect: openai.DialectMedia, open: true},
 	"/v1/audio/transcriptions":  {dialect: openai.DialectMedia, open: true, form: true},
 	"/v1/audio/translations":    {dialect: openai.DialectMedia, open: true, form: true},
@@ -71,6 +74,28 @@ var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant tab
 	"/v1/messages":              {dialect: openai.DialectMessages, shape: shapeAnthropic},
 	"/v1/messages/count_tokens": {dialect: openai.DialectMessages, shape: shapeAnthropic},
 	"/tokenize":                 {},
+}
+
+// What takes a model below /v1/responses/. All else there speaks of one response.
+const (
+	responsesTokens  = "/v1/responses/input_tokens"
+	responsesCompact = "/v1/responses/compact"
+)
+
+// keptPaths begin the paths of what a server keeps for its callers. An engine
+// does not know callers apart, and who may have what is known here of responses
+// only.
+var keptPaths = []string{ //nolint:gochecknoglobals // constant table
+	"/v1/responses", "/v1/conversations", "/v1/threads", "/v1/assistants",
+	"/v1/files", "/v1/uploads", "/v1/batches", "/v1/vector_stores", "/v1/containers",
+}
+
+// kept reports whether a path in lower case, some servers' own rule, is of those.
+func kept(lower string) bool {
+	return slices.ContainsFunc(keptPaths, func(p string) bool {
+		rest, ok := strings.CutPrefix(lower, p)
+		return ok && (rest == "" || rest[0] == '/')
+	})
 }
 
 // adminPaths change an engine or look into it. vLLM and SGLang have them below
@@ -114,7 +139,10 @@ func lookup(r *http.Request) route {
 		return route{kind: routeModels, label: p, shape: sh}
 	case strings.HasPrefix(p, "/v1/models/"):
 		return route{kind: routeModel, label: "/v1/models/{model}", shape: sh}
-	case strings.HasPrefix(p, "/v1/") && !strings.HasPrefix(p, twice) && !adminPaths[strings.ToLower(p)] && plain(r.URL.EscapedPath(), p):
+	case strings.HasPrefix(p, "/v1/") && !strings.HasPrefix(p, twice) && plain(r.URL.EscapedPath(), p):
+		if lower := strings.ToLower(p); adminPaths[lower] || kept(lower) {
+			break
+		}
 		return route{kind: routeInference, label: otherLabel, path: p, shape: sh, dialect: openai.DialectChat, open: true}
 	}
 	return route{kind: routeNone, label: otherLabel, shape: sh}
@@ -124,8 +152,7 @@ func lookup(r *http.Request) route {
 // request's ID, of which 128 bytes may be the client's.
 const maxResponseID = 256
 
-// stored reads the path of a stored response. Other POSTs below /v1/responses/,
-// which have a model in their body, are none.
+// stored reads the path of a stored response.
 func stored(method, p string) (id, label string, ok bool) {
 	rest, ok := strings.CutPrefix(p, "/v1/responses/")
 	if !ok {

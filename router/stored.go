@@ -46,17 +46,51 @@ func (c *call) serveStored() *openai.Error {
 	return c.dispatch(catalog, m, nil)
 }
 
-// continues prepares a request for /v1/responses that goes on from a stored
-// response: it may go only to the endpoint that has it. Where nobody knows which
-// that is, it goes on only if there is no choice. It returns the model that the
-// endpoint serves, which is a fallback's if that answered before.
+// refers looks at what a request of the Responses API says about what an engine
+// keeps, and returns the model that it goes on with.
+func (c *call) refers(catalog Catalog, m Model) (Model, *openai.Error) {
+	deps := &c.rt.deps
+	c.store = c.route.stores && !c.peek.NoStore
+	if c.peek.Background && (deps.Charger != nil || deps.Admitter != nil) {
+		// Its answer is here before its work is done: that would be admitted and
+		// paid for as if it were none.
+		return m, openai.UnsupportedParam("background", "Leave it out; the answer can be streamed.")
+	}
+	if c.peek.HasConversation && !c.alone(m) {
+		// Whose it is, and which engine has it, nobody knows.
+		return m, openai.UnsupportedParam("conversation", "Go on from an answer with previous_response_id, or send the whole conversation as input.")
+	}
+	if c.peek.HasPrevious {
+		return c.continues(catalog, m)
+	}
+	return m, nil
+}
+
+// alone reports whether one caller has one engine: then there is nothing to know
+// about where what it kept is, and whose. That engine becomes the only one that
+// may be asked.
+func (c *call) alone(m Model) bool {
+	if c.rt.deps.Caller != nil {
+		return false
+	}
+	pool := c.rt.deps.Endpoints.Snapshot().ForModel(m.Name)
+	if len(pool) != 1 {
+		return false
+	}
+	c.pin = pool[0].ID()
+	return true
+}
+
+// continues prepares a request that goes on from a stored response: it may go
+// only to the endpoint that has it. One that nobody knows, because it was
+// forgotten, deleted or never there, may be anybody's. It returns the model that
+// the endpoint serves, which is a fallback's if that answered before.
 func (c *call) continues(catalog Catalog, m Model) (Model, *openai.Error) {
 	rt, id := c.rt, c.peek.Previous
 	where, ok := rt.pins.find(c.out.Start, id)
 	if !ok {
 		rt.metrics.pinned.WithLabelValues(storedUnknown).Inc()
-		if pool := rt.deps.Endpoints.Snapshot().ForModel(m.Name); len(pool) == 1 {
-			c.pin = pool[0].ID()
+		if c.alone(m) {
 			return m, nil
 		}
 		return m, openai.PreviousNotFound(id)

@@ -237,6 +237,143 @@ func TestStoredResponsesOfOthers(t *testing.T) {
 	f.idle()
 }
 
+// What the router does not know, be it forgotten, deleted or never told, may be
+// another's: even where there is one engine only nobody goes on from it by name.
+func TestPreviousResponseOfNobody(t *testing.T) {
+	for name, pins := range map[string]int{"none are remembered": 0, "it was forgotten": 2, "it was deleted": 1000} {
+		t.Run(name, func(t *testing.T) {
+			a := newKeeper(t, "a")
+			cfg := config(at("a", a.url))
+			cfg.Router.Core.ResponsePins = pins
+			f := newFleet(t, cfg, func(d *gateway.Deps) {
+				d.Caller = routertest.Callers{"A": {Tenant: "A"}, "B": {Tenant: "B"}, "nobody": {}}
+			})
+			as := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+			if got := f.do("POST", responsesPath, `{"model":"m","input":"my secret"}`, as("A")...); got.status != 200 {
+				t.Fatalf("got %d %s", got.status, got.body)
+			}
+			if pins == 1000 {
+				if got := f.do("DELETE", responsesPath+"/resp_a_1", "", as("A")...); got.status != 200 {
+					t.Fatalf("got %d %s", got.status, got.body)
+				}
+			}
+			for range 3 {
+				if got := f.do("POST", responsesPath, `{"model":"m","input":"x"}`, as("B")...); got.status != 200 {
+					t.Fatalf("got %d %s", got.status, got.body)
+				}
+			}
+			calls := a.calls.Load()
+			for _, key := range []string{"A", "B", "nobody"} {
+				if got := f.do("POST", responsesPath, continued("resp_a_1"), as(key)...); got.status != 400 || got.code() != "previous_response_not_found" {
+					t.Errorf("%s goes on from it: %d %s", key, got.status, got.body)
+				}
+			}
+			if a.calls.Load() != calls {
+				t.Error("the engine was asked")
+			}
+			f.idle()
+		})
+	}
+}
+
+// Every way into the Responses API asks whose it is that a request goes on from.
+func TestStoredResponsesOfOthersElsewhere(t *testing.T) {
+	a := newKeeper(t, "a")
+	f := newFleet(t, config(at("a", a.url)), func(d *gateway.Deps) {
+		d.Caller = routertest.Callers{"A": {Tenant: "A"}, "B": {Tenant: "B"}}
+	})
+	as := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	if got := f.do("POST", responsesPath, `{"model":"m","input":"my secret"}`, as("A")...); got.status != 200 {
+		t.Fatalf("got %d %s", got.status, got.body)
+	}
+	a.got()
+	calls := a.calls.Load()
+	type test struct {
+		path, body string
+		status     int
+		code       string
+	}
+	var tests []test
+	for _, path := range []string{responsesPath, "/v1/responses/input_tokens", "/v1/responses/compact", "/responses/compact"} {
+		tests = append(tests,
+			test{path, continued("resp_a_1"), 400, "previous_response_not_found"},
+			test{path, `{"model":"m","Previous_Response_ID":"resp_a_1"}`, 400, "previous_response_not_found"},
+			test{path, `{"model":"m","previous_response_id":["resp_a_1"]}`, 400, "previous_response_not_found"},
+			test{path, `{"model":"m","previous_response_id":"resp_a_1","previous_response_id":null}`, 400, "invalid_request"},
+			test{path, `{"model":"m","conversation":"conv_a"}`, 400, "unsupported_parameter"},
+			test{path, `{"model":"m","conversation":{"id":"conv_a"}}`, 400, "unsupported_parameter"},
+			test{path, `{"model":"m","background":true}`, 400, "unsupported_parameter"},
+		)
+	}
+	for _, path := range []string{
+		"/v1/responses/resp_a_1", "/v1/responses/resp_a_1/Cancel", "/v1/responses/resp_a_1/input_items", "/v1/responses/resp~a/cancel",
+		"/v1/responses/resp%5Fa_1/Cancel", "/v1/responses/", "/v1/Responses", "/v1/RESPONSES/resp_a_1/cancel", "/v1/responses/compact/x", "/responses/resp_a_1",
+		"/v1/conversations/conv_a/items", "/v1/threads/t/messages", "/v1/files/f/content", "/v1/batches",
+	} {
+		tests = append(tests, test{path, continued("resp_a_1"), 404, "unknown_url"})
+	}
+	tests = append(tests, test{"/v1/responses/resp_a_1/cancel", `{"model":"m"}`, 404, "response_not_found"})
+	for _, tt := range tests {
+		if got := f.do("POST", tt.path, tt.body, as("B")...); got.status != tt.status || got.code() != tt.code {
+			t.Errorf("POST %s %s: got %d %s; want %d %s", tt.path, tt.body, got.status, got.body, tt.status, tt.code)
+		}
+	}
+	if a.calls.Load() != calls {
+		t.Errorf("the engine got %s", a.got())
+	}
+	for _, path := range []string{"/v1/responses/input_tokens", "/v1/responses/compact"} {
+		if got := f.do("POST", path, continued("resp_a_1"), as("A")...); got.status != 200 || a.got() != "POST "+path+" "+continued("resp_a_1") {
+			t.Errorf("POST %s of its own: got %d %s", path, got.status, got.body)
+		}
+	}
+	f.idle()
+}
+
+// Where nobody is told apart and nothing is counted, an engine that is alone may
+// keep what it likes.
+func TestResponsesWithoutCallers(t *testing.T) {
+	a := newKeeper(t, "a")
+	f := newFleet(t, config(at("a", a.url)), func(d *gateway.Deps) { d.Charger, d.Admitter = nil, nil })
+	for _, body := range []string{`{"model":"m","conversation":"conv_a"}`, `{"model":"m","background":true}`, continued("resp_x")} {
+		if got := f.do("POST", responsesPath, body); got.status != 200 || a.got() != "POST "+responsesPath+" "+body {
+			t.Errorf("%s: got %d %s", body, got.status, got.body)
+		}
+	}
+	b := newKeeper(t, "b")
+	if err := f.gw.Reload(config(at("a", a.url), at("b", b.url))); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.do("POST", responsesPath, `{"model":"m","conversation":"conv_a"}`); got.status != 400 || got.code() != "unsupported_parameter" {
+		t.Errorf("with two engines: got %d %s", got.status, got.body)
+	}
+}
+
+// An ID that two tenants got is neither's: the engine has one response under it,
+// and whose cannot be told.
+func TestStoredResponseIDsTakenTwice(t *testing.T) {
+	a := newRaw(t, func(x *exchange) { x.write(document(200, `{"id":"resp_next","object":"response"}`)) })
+	f := newFleet(t, config(at("a", a.url)), func(d *gateway.Deps) {
+		d.Caller = routertest.Callers{"A": {Tenant: "A"}, "B": {Tenant: "B"}}
+	})
+	for _, key := range []string{"B", "A", "B"} {
+		if got := f.do("POST", responsesPath, `{"model":"m","input":"x"}`, "Authorization", "Bearer "+key); got.status != 200 {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+	}
+	for _, key := range []string{"A", "B"} {
+		if got := f.do("GET", responsesPath+"/resp_next", "", "Authorization", "Bearer "+key); got.status != 404 {
+			t.Errorf("%s gets it: %d %s", key, got.status, got.body)
+		}
+		if got := f.do("POST", responsesPath, continued("resp_next"), "Authorization", "Bearer "+key); got.status != 400 {
+			t.Errorf("%s goes on from it: %d %s", key, got.status, got.body)
+		}
+	}
+	if a.calls.Load() != 3 {
+		t.Errorf("the engine was asked %d times; want 3", a.calls.Load())
+	}
+	f.idle()
+}
+
 // A stored response is shown, cancelled and deleted where it is; its tokens have
 // been counted.
 func TestStoredResponse(t *testing.T) {

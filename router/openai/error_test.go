@@ -68,6 +68,7 @@ func TestErrors(t *testing.T) {
 		{"path", openai.NotFound("GET", "/v2/x"), 404, "invalid_request_error", "unknown_url", ""},
 		{"method", openai.MethodNotAllowed("PUT", "GET, HEAD"), 405, "invalid_request_error", "method_not_allowed", ""},
 		{"internal", openai.Internal(), 500, "server_error", "internal_error", ""},
+		{"unsupported", openai.UnsupportedParam("x", "Leave it out."), 400, "invalid_request_error", "unsupported_parameter", "x"},
 		{"unauthorized", openai.Unauthorized(""), 401, "invalid_request_error", "invalid_api_key", ""},
 		{"unauthorized, in own words", openai.Unauthorized("Ask the operator for a key, which begins with gw-."), 401, "invalid_request_error", "invalid_api_key", ""},
 		{"limited", openai.RateLimited(time.Second, ""), 429, "rate_limit_error", "rate_limit_exceeded", ""},

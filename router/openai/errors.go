@@ -19,6 +19,7 @@ const (
 	CodeInvalidForm         = "invalid_form"
 	CodeBodyTruncated       = "body_truncated"
 	CodeModelRequired       = "model_required"
+	CodeUnsupportedParam    = "unsupported_parameter"
 	CodeModelNotString      = "model_not_string"
 	CodeDuplicateModel      = "duplicate_model"
 	CodeModelNotFound       = "model_not_found"
@@ -71,6 +72,14 @@ func PeekFailed(err error) *Error {
 	case errors.Is(err, ErrDuplicateModel):
 		e.Code, e.Param = CodeDuplicateModel, "model"
 		e.Message = `The request names "model" more than once, which parsers read differently. Send it once.`
+	case errors.Is(err, ErrDuplicateField):
+		field := "a field"
+		if pe, ok := errors.AsType[*PeekError](err); ok && pe.Detail != "" {
+			e.Param = pe.Detail
+			field = strconv.Quote(pe.Detail)
+		}
+		e.Code = CodeInvalidRequest
+		e.Message = "The request has " + field + " more than once, which parsers read differently. Send it once."
 	case errors.Is(err, ErrTooDeep):
 		e.Code = CodeInvalidJSON
 		e.Message = fmt.Sprintf("The request body nests more than %d levels deep%s. Send a flatter body.", MaxDepth, at)
@@ -138,6 +147,15 @@ func PreviousNotFound(id string) *Error {
 		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Code: CodePreviousNotFound, Param: "previous_response_id", NoRetry: true,
 		Message: fmt.Sprintf("Previous response with id %s not found: it is not stored, has expired, or its engine is gone. "+
 			"Send the whole conversation as input, without previous_response_id.", echo(id)),
+	}
+}
+
+// UnsupportedParam is the answer, status 400, to a field of a request that
+// cannot be served as it is meant; instead says what to do, a sentence.
+func UnsupportedParam(param, instead string) *Error {
+	return &Error{
+		Status: http.StatusBadRequest, Type: TypeInvalidRequest, Code: CodeUnsupportedParam, Param: param, NoRetry: true,
+		Message: fmt.Sprintf("%q is not supported here. %s", param, instead),
 	}
 }
 

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -121,27 +122,58 @@ func TestResponseID(t *testing.T) {
 
 func TestPeekStored(t *testing.T) {
 	type want struct {
-		id           string
-		has, noStore bool
+		id                             string
+		has, noStore, talk, background bool
 	}
 	for body, want := range map[string]want{
 		`{"model":"m"}`: {},
-		`{"model":"m","previous_response_id":"resp_1","store":true}`:                {id: "resp_1", has: true},
-		`{"model":"m","previous_response_id":null,"store":false}`:                   {noStore: true},
-		`{"model":"m","previous_response_id":7,"store":null}`:                       {has: true},
-		`{"model":"m","previous_response_id":"a\u0000"}`:                            {id: "a\x00", has: true},
-		`{"model":"m","previous_response_id":""}`:                                   {has: true},
-		`{"model":"m","previous_response_id":"a","previous\u005fresponse_id":null}`: {},
-		`{"model":"m","metadata":{"previous_response_id":"a","store":false}}`:       {},
+		`{"model":"m","previous_response_id":"resp_1","store":true}`:          {id: "resp_1", has: true},
+		`{"model":"m","previous_response_id":null,"store":false}`:             {noStore: true},
+		`{"model":"m","previous_response_id":7,"store":null}`:                 {has: true},
+		`{"model":"m","previous_response_id":"a\u0000"}`:                      {id: "a\x00", has: true},
+		`{"model":"m","previous_response_id":""}`:                             {has: true},
+		`{"model":"m","previous_response_id":["a"]}`:                          {has: true},
+		`{"model":"m","previous\u005fresponse_id":"a"}`:                       {id: "a", has: true},
+		`{"model":"m","Previous_Response_ID":"a"}`:                            {id: "a", has: true},
+		`{"model":"m","previou\u017f_responſe_id":"a"}`:                       {id: "a", has: true},
+		`{"model":"m","previous_response_id2":"a","previous-response-id":1}`:  {},
+		`{"model":"m","metadata":{"previous_response_id":"a","store":false}}`: {},
+		`{"model":"m","conversation":"conv_1"}`:                               {talk: true},
+		`{"model":"m","CONVERSATION":{"id":"conv_1"}}`:                        {talk: true},
+		`{"model":"m","converſation":"x"}`:                                    {talk: true},
+		`{"model":"m","conversation":null,"background":false}`:                {},
+		`{"model":"m","background":true}`:                                     {background: true},
+		`{"model":"m","Background":1,"background":null}`:                      {background: true},
+		`{"model":"m","bacKground":"on"}`:                                     {background: true},
+		`{"model":"m","bac\u212Aground":"on"}`:                                {background: true},
 	} {
 		var p openai.Peek
 		if err := openai.PeekBody([]byte(body), &p); err != nil {
 			t.Fatal(err)
 		}
 		got := want
-		got.id, got.has, got.noStore = p.Previous, p.HasPrevious, p.NoStore
+		got.id, got.has, got.noStore, got.talk, got.background = p.Previous, p.HasPrevious, p.NoStore, p.HasConversation, p.Background
 		if got != want {
 			t.Errorf("%s: got %+v; want %+v", body, got, want)
+		}
+	}
+}
+
+// What says in two ways what it goes on from is refused, whatever the spelling.
+func TestPeekStoredTwice(t *testing.T) {
+	for body, param := range map[string]string{
+		`{"model":"m","previous_response_id":"a","previous_response_id":null}`:      "previous_response_id",
+		`{"model":"m","previous_response_id":null,"previous\u005fresponse_id":"a"}`: "previous_response_id",
+		`{"model":"m","previous_response_id":"a","Previous_Response_ID":"b"}`:       "previous_response_id",
+		`{"conversation":null,"model":"m","Conversation":"b"}`:                      "conversation",
+	} {
+		var p openai.Peek
+		err := openai.PeekBody([]byte(body), &p)
+		if !errors.Is(err, openai.ErrDuplicateField) {
+			t.Errorf("%s: %v; want ErrDuplicateField", body, err)
+		}
+		if e := openai.PeekFailed(err); e.Status != 400 || e.Code != openai.CodeInvalidRequest || e.Param != param || !strings.Contains(e.Message, param) || !e.NoRetry {
+			t.Errorf("%s: answered %+v", body, e)
 		}
 	}
 }

@@ -31,8 +31,9 @@ type Peek struct {
 	Model     string
 	ModelSpan Span
 
-	// Stream is whether "stream" is true. When a key other than "model" stands
-	// twice the last one holds, as in most parsers; Edit changes the last one.
+	// Stream is whether "stream" is true. When a key stands twice the last one
+	// holds, as in most parsers; Edit changes the last one. "model",
+	// "previous_response_id" and "conversation" may stand only once.
 	Stream     bool
 	StreamSpan Span
 
@@ -52,10 +53,15 @@ type Peek struct {
 	User string
 
 	// Previous is "previous_response_id" if it is a string, and HasPrevious
-	// whether it is anything but null. NoStore is whether "store" is false.
-	Previous    string
-	HasPrevious bool
-	NoStore     bool
+	// whether it is anything but null. HasConversation says the latter of
+	// "conversation", and Background of "background" that it is neither null nor
+	// false. They count in upper case, too, since parsers in Go take them so.
+	// NoStore is whether "store" is false.
+	Previous        string
+	HasPrevious     bool
+	HasConversation bool
+	Background      bool
+	NoStore         bool
 
 	// PromptSpan covers the longest of "messages", "prompt", "input" and
 	// "query".
@@ -63,6 +69,8 @@ type Peek struct {
 
 	open           int // of the top-level object
 	modelKeys      int
+	previousKeys   int
+	talkKeys       int
 	optionsObject  bool
 	optionsNull    bool
 	optionsEmpty   bool
@@ -163,9 +171,6 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 		if v.Len() <= maxUserBytes {
 			p.User, _ = text(s.b[v.Start:v.End], oldUser)
 		}
-	case "previous_response_id":
-		p.HasPrevious = s.b[v.Start] != 'n'
-		p.Previous, _ = text(s.b[v.Start:v.End], "")
 	case "store":
 		p.NoStore = s.b[v.Start] == 'f'
 	case "messages", "prompt", "input", "query":
@@ -175,8 +180,15 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 	default:
 		// Parsers in Go match field names without regard to case (Ollama's),
 		// so "Model" beside "model" would name another model there.
-		if foldsToModel(name) {
+		switch {
+		case folds(name, "model"):
 			p.countModel(s, key)
+		case folds(name, "previous_response_id"):
+			p.previous(s, key, v)
+		case folds(name, "conversation"):
+			p.conversation(s, key, v)
+		case folds(name, "background"):
+			p.Background = p.Background || s.b[v.Start] != 'n' && s.b[v.Start] != 'f'
 		}
 		if !validText(s.b[key.Start:key.End]) {
 			s.fail(key.Start, ErrNotJSON, "a key holds a control character or is not UTF-8")
@@ -227,16 +239,47 @@ func (p *Peek) streamOptions(s *scanner, v Span) {
 	}
 }
 
-func foldsToModel(name []byte) bool {
-	if len(name) != len("model") {
+func (p *Peek) previous(s *scanner, key, v Span) {
+	if p.previousKeys++; p.previousKeys > 1 {
+		s.fail(key.Start, ErrDuplicateField, "previous_response_id")
+	}
+	p.HasPrevious = s.b[v.Start] != 'n'
+	p.Previous, _ = text(s.b[v.Start:v.End], "")
+}
+
+func (p *Peek) conversation(s *scanner, key, v Span) {
+	if p.talkKeys++; p.talkKeys > 1 {
+		s.fail(key.Start, ErrDuplicateField, "conversation")
+	}
+	p.HasConversation = s.b[v.Start] != 'n'
+}
+
+// folds is whether a key, as plainKey has it, is lower without regard to case,
+// by the rules of encoding/json: two letters beyond ASCII are cases of s and k.
+// An escape beyond ASCII counts as those.
+func folds(name []byte, lower string) bool {
+	if len(name) < len(lower) || len(name) > 3*len(lower) {
 		return false
 	}
-	for i, c := range name {
-		if c|0x20 != "model"[i] {
+	for i := range len(lower) {
+		want, n := lower[i], 0
+		switch c := name[0]; {
+		case c == want, c|0x20 == want && 'a' <= want && want <= 'z':
+			n = 1
+		case c == 0xff && (want == 's' || want == 'k'):
+			n = 1
+		case want == 's' && bytes.HasPrefix(name, []byte("\u017f")):
+			n = len("\u017f")
+		case want == 'k' && bytes.HasPrefix(name, []byte("\u212a")):
+			n = len("\u212a")
+		default:
 			return false
 		}
+		if name = name[n:]; len(name) == 0 {
+			return i == len(lower)-1
+		}
 	}
-	return true
+	return false
 }
 
 // validText is whether raw, the text of a string, holds no control character

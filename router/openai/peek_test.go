@@ -361,6 +361,8 @@ func FuzzPeek(f *testing.F) {
 		`{"mod\u0065l":"m","stream_options":{"include_usage":false}}`,
 		`{"input":[1,22,333, 4444, 55555],"model":"m"}`,
 		`{"model":"a","Model":"b"}`,
+		`{"model":"a","Previous_Response_ID":"b","converſation":"c","bac\u212aground":true}`,
+		`{"model":"a","previous_response_id":"b","previou\u017f_response_id":null}`,
 		`{"a":[{"b":[-1.5e3,true,null]}],"model":"\ud83d\ude00"}`,
 		"{\"a\":\"\x01\",\"model\":\"m\"} ",
 	} {
@@ -370,7 +372,7 @@ func FuzzPeek(f *testing.F) {
 		var p openai.Peek
 		err := openai.PeekBody(body, &p)
 		if err != nil {
-			if !json.Valid(body) || errors.Is(err, openai.ErrTooDeep) {
+			if !json.Valid(body) || errors.Is(err, openai.ErrTooDeep) || errors.Is(err, openai.ErrDuplicateField) {
 				return
 			}
 			// Valid JSON is refused only for its model, or where it is not plain.
@@ -394,6 +396,19 @@ func FuzzPeek(f *testing.F) {
 		var got string
 		if json.Unmarshal(body[p.ModelSpan.Start:p.ModelSpan.End], &got) != nil || got != p.Model {
 			t.Fatalf("span %v is not the model in %q", p.ModelSpan, body)
+		}
+		var kept struct {
+			Previous     json.RawMessage `json:"previous_response_id"`
+			Conversation json.RawMessage `json:"conversation"`
+			Background   json.RawMessage `json:"background"`
+		}
+		if err := json.Unmarshal(clean, &kept); err != nil {
+			t.Fatal(err)
+		}
+		said := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+		if said(kept.Previous) && !p.HasPrevious || said(kept.Conversation) && !p.HasConversation ||
+			said(kept.Background) && string(kept.Background) != "false" && !p.Background {
+			t.Fatalf("encoding/json reads %s in %q, of which %+v knows nothing", kept, body, p)
 		}
 		var doc struct {
 			Stream  json.RawMessage `json:"stream"`

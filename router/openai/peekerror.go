@@ -23,6 +23,9 @@ var (
 	// ErrDuplicateModel: "model" stands twice, escaped spellings and other
 	// upper and lower case included.
 	ErrDuplicateModel = errors.New("openai: two models")
+	// ErrDuplicateField: another field that may stand only once, which Detail
+	// names, stands twice, spelled in whatever way.
+	ErrDuplicateField = errors.New("openai: a field stands twice")
 	// ErrNotForm: the content type is not multipart/form-data.
 	ErrNotForm = errors.New("openai: body is not a form")
 	// ErrNoBoundary: the content type of a form names no usable boundary.
@@ -38,7 +41,7 @@ var (
 type PeekError struct {
 	Kind   error  // one of the sentinels above
 	Offset int    // bytes from the start of the body
-	Detail string // what was expected there; may be empty; holds no input
+	Detail string // what was expected there, or the field at fault; may be empty; holds no input
 }
 
 func (e *PeekError) Error() string {
