@@ -360,5 +360,5 @@ func misfit(relative []float64) Misfit {
 }
 
 func seconds(s float64) time.Duration {
-	return time.Duration(math.Round(s*1e6)) * time.Microsecond
+	return time.Duration(math.Round(significant(s) * float64(time.Second)))
 }

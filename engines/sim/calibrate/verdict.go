@@ -38,13 +38,10 @@ func (r *Report) Err() error {
 	if len(r.Poor) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s; %s", ErrPoor, strings.Join(r.Poor, "; "), r.advice())
+	return fmt.Errorf("%w: %s; at most %s is wanted; %s", ErrPoor, strings.Join(r.Poor, "; "), percent(r.ToleranceRatio), advice)
 }
 
-func (r *Report) advice() string {
-	return fmt.Sprintf("at most %s is wanted. Measure again while nothing else uses the engine or the two machines, and give it a longer budget",
-		percent(r.ToleranceRatio))
-}
+const advice = "measure again while nothing else uses the engine or the two machines, or with a longer budget"
 
 // percent is for people, who need no figures beyond this.
 func percent(ratio float64) string {

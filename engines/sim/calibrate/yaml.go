@@ -24,7 +24,7 @@ func (r *Report) WriteYAML(w io.Writer) error {
 		comment("DO NOT USE THIS: %s.", line(p))
 	}
 	if len(r.Poor) > 0 {
-		comment("%s.", r.advice())
+		comment("At most %s is wanted: %s.", percent(r.ToleranceRatio), advice)
 		comment("")
 	}
 	comment("A simulated engine that behaves like %s at %s (%s),", line(m.Name), line(r.URL), r.API)
