@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What a file may hold is bounded, so that it cannot fill the memory; the last
@@ -40,6 +41,26 @@ func TestBounds(t *testing.T) {
 				t.Errorf("%v, %v; want %s", trace, err, tt.want)
 			}
 		})
+	}
+}
+
+// A long trace is put together of several slabs, in order.
+func TestLongTrace(t *testing.T) {
+	const rows = 40_000
+	var file strings.Builder
+	file.WriteString("Timestamp,Request tokens,Response tokens\n")
+	for i := range rows {
+		fmt.Fprintf(&file, "%d,%d,1\n", i, i+1)
+	}
+	trace, err := Read(strings.NewReader(file.String()), "a", "")
+	if err != nil || len(trace.Requests) != rows {
+		t.Fatal(err)
+	}
+	for i := range trace.Requests {
+		r := &trace.Requests[i]
+		if r.Seq != uint64(i) || r.PromptTokens != i+1 || r.Line != i+2 || r.At != time.Duration(i)*time.Second {
+			t.Fatalf("request %d is %+v", i, r)
+		}
 	}
 }
 

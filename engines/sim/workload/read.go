@@ -78,6 +78,7 @@ func read(r io.Reader, name string, f Format, most bounds) (*Trace, error) {
 // readRows decodes first, unless it is a header, and every row after it. It
 // returns io.EOF if there is none.
 func (t *Trace) readRows(l *lines, dec decoder, first []byte, most bounds) error {
+	var all slabs
 	blocks := 0
 	var start, last time.Duration
 	row, err := first, error(nil)
@@ -85,12 +86,13 @@ func (t *Trace) readRows(l *lines, dec decoder, first []byte, most bounds) error
 		row, err = l.next()
 	}
 	for ; err == nil; row, err = l.next() {
-		from := len(t.Requests)
+		slab := all.room()
+		from := len(slab)
 		var at time.Duration
-		if t.Requests, at, err = dec.decode(t.Requests, row); err != nil {
+		if slab, at, err = dec.decode(slab, row); err != nil {
 			return l.fault(err)
 		}
-		if from == 0 {
+		if all.n == 0 {
 			start, last = at, at
 		}
 		switch {
@@ -104,24 +106,50 @@ func (t *Trace) readRows(l *lines, dec decoder, first []byte, most bounds) error
 				field: dec.timeField(),
 				why:   fmt.Sprintf("%v after the first row; want at most %v", at-start, MaxSpan),
 			})
-		case len(t.Requests) > most.requests:
+		case all.n+len(slab)-from > most.requests:
 			return l.fault(&fieldError{why: fmt.Sprintf("more than %d requests; want a part of the file", most.requests)})
 		}
 		last = at
-		for i := from; i < len(t.Requests); i++ {
-			r := &t.Requests[i]
-			r.At, r.Seq, r.Line = at-start, uint64(i), l.line
+		for i := from; i < len(slab); i++ {
+			r := &slab[i]
+			r.At, r.Seq, r.Line = at-start, uint64(all.n), l.line
 			blocks += len(r.Blocks)
+			all.n++
 		}
+		all.put(slab)
 		if blocks > most.blocks {
 			return l.fault(&fieldError{field: "hash_ids", why: fmt.Sprintf("more than %d ids up to here; want a part of the file", most.blocks)})
 		}
 	}
-	if errors.Is(err, io.EOF) && len(t.Requests) > 0 {
+	if errors.Is(err, io.EOF) && all.n > 0 {
+		t.Requests = slices.Concat(all.list...)
 		return nil
 	}
 	return err
 }
+
+// slabs collects requests. One slice that grows would leave so many smaller
+// ones behind that a long trace takes four times its size.
+type slabs struct {
+	list [][]Request
+	n    int // requests in all of them
+}
+
+// room returns the slab that the next requests are to be appended to.
+func (s *slabs) room() []Request {
+	const most = 1 << 14
+	if last := len(s.list) - 1; last < 0 || len(s.list[last]) >= most {
+		size := 0 // most traces are short
+		if last >= 0 {
+			size = most
+		}
+		s.list = append(s.list, make([]Request, 0, size))
+	}
+	return s.list[len(s.list)-1]
+}
+
+// put takes the slab that room returned back.
+func (s *slabs) put(slab []Request) { s.list[len(s.list)-1] = slab }
 
 // orEmpty turns the end of a file without requests into ErrEmpty.
 func orEmpty(err error, name string) error {

@@ -270,7 +270,7 @@ func (x *exchange) readDocument(body io.Reader) ([]byte, error) {
 
 // tooLong is the failure of an answer that was not read to its end.
 func tooLong(err error) *RequestError {
-	return &RequestError{Kind: KindTooLong, Message: err.Error(), Err: err}
+	return &RequestError{Kind: KindTooLong, Message: strings.TrimPrefix(err.Error(), errTooLong.Error()+": "), Err: err}
 }
 
 // messageSaysSomething is whether a chat answer's message has any output.
