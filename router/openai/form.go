@@ -32,7 +32,9 @@ const formPiece = 32 << 10
 // gets another model past a gateway than the one it allowed has found such a
 // place. So a Form refuses what it could read in two ways: a preamble, an
 // epilogue, the boundary anywhere but as a delimiter, bare line ends, folded
-// headers, escaped quotes, transfer encodings, a second "model" in any spelling.
+// headers, transfer encodings, a second "model" in any spelling, escaped quotes
+// but in a file name that ends its header and holds neither ";" nor "=". A file
+// name may be in any encoding that has ASCII in it, all else is UTF-8.
 // What it accepts, package mime/multipart reads alike (FuzzForm).
 type Form struct {
 	// Model is the value of the part "model", and ModelSpan where it stands.
@@ -223,6 +225,9 @@ func (f *Form) header(b []byte) (n int, more bool) {
 			return f.fail(0, ErrFormLimit, "the header of a part is longer than 8 KiB")
 		}
 		return 0, false
+	}
+	if bytes.Contains(b[:end], f.dash) {
+		return f.fail(0, ErrMalformedForm, "the boundary stands within the header of a part")
 	}
 	p, why := readPart(b[:end])
 	switch {

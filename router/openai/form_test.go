@@ -71,6 +71,9 @@ func TestForm(t *testing.T) {
 		{"a length, as okhttp has it", formType, "--bnd\r\nContent-Disposition: form-data; name=\"model\"\r\nContent-Length: 1\r\nContent-Transfer-Encoding: binary\r\n\r\nm\r\n--bnd--\r\n", want{model: "m"}},
 		{"without the last line end", formType, strings.TrimSuffix(form("bnd", field("model", "m")), "\r\n"), want{model: "m"}},
 		{"a path of Windows", formType, form("bnd", file("file", `C:\x\a.wav`, "x"), field("model", "m")), want{model: "m"}},
+		{"a quote in a file name, as old curl has it", formType, form("bnd", file("file", `a\"b\".wav`, "x"), field("model", "m")), want{model: "m"}},
+		{"a file name that begins with a quote", formType, form("bnd", file("file", `\"`, "x"), field("model", "m")), want{model: "m"}},
+		{"a file name in Latin-1", formType, form("bnd", file("file", "Stra\xdfe\x85.wav", "x"), field("model", "m")), want{model: "m"}},
 		{"a long user is left out", formType, form("bnd", field("user", strings.Repeat("u", 1025)), field("model", "m")), want{model: "m"}},
 		{"in capitals", "Multipart/Form-Data; Boundary=bnd; charset=UTF-8", form("bnd", field("model", "m")), want{model: "m"}},
 		{"a boundary of dashes", "multipart/form-data; boundary=----", form("----", field("model", "m"), file("file", "a", "\r\n-----")), want{model: "m"}},
@@ -140,6 +143,17 @@ func TestFormRefuses(t *testing.T) {
 		{"two names", formType, form("bnd", "name=\"x\"; name=\"model\"\r\n\r\nm"), openai.ErrMalformedForm},
 		{"extended name", formType, form("bnd", "name=\"x\"; name*=utf-8''model\r\n\r\nm"), openai.ErrMalformedForm},
 		{"escaped quote in a file name", formType, form("bnd", `name="x"; filename="\"; name=\"model"`+"\r\n\r\nm", model), openai.ErrMalformedForm},
+		{"escaped quote before another parameter", formType, form("bnd", `name="x"; filename="a\"b"; y="z"`+"\r\n\r\nm", model), openai.ErrMalformedForm},
+		{"escaped quote before the name", formType, form("bnd", `filename="a\"b"; name="x"`+"\r\n\r\nm", model), openai.ErrMalformedForm},
+		{"escaped quote and a semicolon", formType, form("bnd", file("x", `a\"; name`, "m"), model), openai.ErrMalformedForm},
+		{"escaped quote and an equals sign", formType, form("bnd", file("x", `name=\"model`, "m"), model), openai.ErrMalformedForm},
+		{"escaped backslash before a quote", formType, form("bnd", file("x", `a\\"b`, "m"), model), openai.ErrMalformedForm},
+		{"backslash before the last quote", formType, form("bnd", file("x", `a\"b\`, "m"), model), openai.ErrMalformedForm},
+		{"escaped quote in a name", formType, form("bnd", `name="x\"y"`+"\r\n\r\nm", model), openai.ErrMalformedForm},
+		{"name in Latin-1", formType, form("bnd", field("stra\xdfe", "m"), model), openai.ErrMalformedForm},
+		{"content type in Latin-1", formType, form("bnd", "name=\"x\"\r\nContent-Type: stra\xdfe/x\r\n\r\nm", model), openai.ErrMalformedForm},
+		{"boundary in a header", formType, form("bnd", "name=\"x\"\r\n--bnd: y\r\n\r\nm", model), openai.ErrMalformedForm},
+		{"boundary in a file name", formType, form("bnd", file("x", "a--bnd", "m"), model), openai.ErrMalformedForm},
 		{"escape in a name", formType, form("bnd", field(`mo\del`, "m")), openai.ErrMalformedForm},
 		{"space before the equals sign", formType, form("bnd", "name =\"model\"\r\n\r\nm"), openai.ErrMalformedForm},
 		{"encoded value", formType, form("bnd", "name=\"model\"\r\nContent-Transfer-Encoding: base64\r\n\r\nbQ=="), openai.ErrMalformedForm},
@@ -212,6 +226,7 @@ func FuzzForm(f *testing.F) {
 	f.Add("bnd", form("bnd", field("model", "m"), file("file", "a.wav", "x\r\n--bn")), 3)
 	f.Add("----", form("----", field("model", "m"), file("file", "a", "\r\n-----")), 1)
 	f.Add("b", form("b", file("x", `a\b`, "--"), "name=model\r\n\r\nm"), 0)
+	f.Add("b", form("b", file("x", `a\"b`, "--"), file("y", "stra\xdfe", ""), field("model", "m")), 4)
 	f.Add("b", form("b", "name=\"x\"; filename*=utf-8''%e4\r\n\r\n", field("model", "m")), 0)
 	f.Add("b", "--b\r\nContent-Disposition: form-data; name=model\r\nContent-Transfer-Encoding: 8bit\r\n\r\nm\r\n--b--", 2)
 	f.Add("b", "--b\r\nContent-Disposition: form-data; name=\"model\"; x=\"\"\r\n\r\nm\r\n--b--\r\n", 2)

@@ -23,7 +23,7 @@ func (p *formPart) namesModel() bool {
 // empty, or what is wrong with it, in words without any of its bytes.
 func readPart(block []byte) (p formPart, why string) {
 	if !headerText(block) {
-		return p, "the header of a part holds a bare line end, a control character or no UTF-8"
+		return p, "the header of a part holds a bare line end or a control character"
 	}
 	p.plain = true
 	disposition, dispositions := "", 0
@@ -33,7 +33,11 @@ func readPart(block []byte) (p formPart, why string) {
 			return p, "the header of a part has a line without a name"
 		}
 		value = strings.Trim(value, " \t")
-		switch strings.ToLower(key) {
+		key = strings.ToLower(key)
+		if key != "content-disposition" && !utf8.ValidString(value) {
+			return p, "the header of a part is not UTF-8"
+		}
+		switch key {
 		case "content-disposition":
 			disposition = value
 			dispositions++
@@ -52,17 +56,14 @@ func readPart(block []byte) (p formPart, why string) {
 	}
 	var ok bool
 	if p.name, p.file, ok = readDisposition(disposition); !ok {
-		return p, `the Content-Disposition of a part is not form-data with a name, or holds \" or an unknown form`
+		return p, `the Content-Disposition of a part is not form-data with a name, or it holds \" or is of an unknown form`
 	}
 	return p, ""
 }
 
-// headerText is whether b is lines of UTF-8 that end in CRLF, none of them
+// headerText is whether b is lines of text that end in CRLF, none of them
 // folded.
 func headerText(b []byte) bool {
-	if !utf8.Valid(b) {
-		return false
-	}
 	for i, c := range b {
 		switch {
 		case c == '\r':
@@ -109,14 +110,17 @@ func readDisposition(v string) (name string, file, ok bool) {
 	}
 	seen := map[string]bool{}
 	for rest = strings.TrimLeft(rest, " \t"); rest != ""; {
-		key, after, cut := strings.Cut(rest, "=")
+		key, text, cut := strings.Cut(rest, "=")
 		key = strings.ToLower(key)
 		if !cut || !token(key) || seen[key] || strings.Contains(key, "*") && key != "filename*" {
 			return "", false, false
 		}
 		seen[key] = true
-		value, after, fine := dispositionValue(after)
-		if !fine {
+		value, after, fine := dispositionValue(text)
+		if !fine && key == "filename" && name != "" {
+			value, after, fine = lastValue(text)
+		}
+		if !fine || key != "filename" && !utf8.ValidString(value) {
 			return "", false, false
 		}
 		switch key {
@@ -155,4 +159,30 @@ func dispositionValue(s string) (value, rest string, ok bool) {
 		return "", "", false
 	}
 	return s[1 : 1+end], s[2+end:], true
+}
+
+// lastValue takes a quoted string with quotes in it, each behind a backslash, as
+// curl wrote them before version 7.81. Where a server takes the first of them
+// for the string's end what follows it must say nothing: the string is the last
+// thing in its header, and what a parameter is made with is not in it.
+func lastValue(s string) (value, rest string, ok bool) {
+	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
+		return "", "", false
+	}
+	value = s[1 : len(s)-1]
+	for i := range len(value) {
+		switch value[i] {
+		case '"':
+			if i == 0 || value[i-1] != '\\' {
+				return "", "", false
+			}
+		case '\\':
+			if i+1 == len(value) || value[i+1] == '\\' {
+				return "", "", false // does it stand for itself, or for the next one?
+			}
+		case ';', '=':
+			return "", "", false
+		}
+	}
+	return value, "", true
 }
