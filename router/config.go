@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
+	"os"
 	"time"
 )
 
@@ -59,7 +60,7 @@ type Config struct {
 	// remembers which endpoint has them, so that previous_response_id and
 	// /v1/responses/{id} get there; who was not asked for longest is forgotten
 	// first. Default 100000, 24 MB when they are all in use; 0 remembers
-	// none; negative is an error.
+	// none; negative, or more than 10000000, is an error.
 	ResponsePins int `yaml:"response_pins"`
 	// ResponsePinTTL is how long after its last use a stored answer's endpoint
 	// is remembered. Default 24h; must be positive.
@@ -130,6 +131,9 @@ func (c Config) Validate() error {
 	if c.ResponsePins < 0 {
 		bad("response_pins: %d is negative; want 0 (remember none) or more", c.ResponsePins)
 	}
+	if c.ResponsePins > maxPins {
+		bad("response_pins: %d is too many, at some 240 bytes each; want at most %d", c.ResponsePins, maxPins)
+	}
 	if c.ResponsePinTTL <= 0 {
 		bad("response_pin_ttl: %v is not positive; want a duration such as 24h", c.ResponsePinTTL)
 	}
@@ -140,6 +144,26 @@ func (c Config) Validate() error {
 		bad("timeouts.total: %v is not positive; want a duration such as 30m", c.Total)
 	}
 	return errors.Join(errs...)
+}
+
+// maxPins bounds Config.ResponsePins, at 2.4 GB.
+const maxPins = 10_000_000
+
+// CheckSpoolDir looks whether SpoolDir is there, which Validate does not: New
+// refuses one that is not. An error begins with the key's path. That it cannot be
+// written to, or is full, is seen only when a form comes.
+func (c Config) CheckSpoolDir() error {
+	if c.SpoolDir == "" {
+		return nil
+	}
+	info, err := os.Stat(c.SpoolDir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is no directory")
+	}
+	if err != nil {
+		return fmt.Errorf("spool_dir: %q cannot be used: %w; want a directory that exists", c.SpoolDir, err)
+	}
+	return nil
 }
 
 func validHeaderName(s string) bool {

@@ -41,6 +41,7 @@ func TestConfigValidate(t *testing.T) {
 		"max_form_bytes: 0":            func(c *Config) { c.MaxFormBytes = 0 },
 		"spool_bytes: 100 is less":     func(c *Config) { c.SpoolBytes = 100 },
 		"response_pins: -1":            func(c *Config) { c.ResponsePins = -1 },
+		"response_pins: 10000001":      func(c *Config) { c.ResponsePins = 10_000_001 },
 		"response_pin_ttl: 0s":         func(c *Config) { c.ResponsePinTTL = 0 },
 		"body_memory: 100 is less":     func(c *Config) { c.BodyMemoryBytes = 100 },
 		"body_timeout: 0s":             func(c *Config) { c.BodyTimeout = 0 },

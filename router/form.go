@@ -79,10 +79,10 @@ func (c *call) copyForm(f *openai.Form, src io.Reader, buf []byte) *openai.Error
 			return openai.FormFailed(err)
 		}
 		if _, err := c.spool.Write(buf[:n]); err != nil {
-			if !errors.Is(err, errSpoolFull) {
+			if !errors.Is(err, errSpoolFull) && !errors.Is(err, errSpoolMemory) {
 				c.rt.log.Error("form not spooled; is there space in spool_dir?", "request", c.id, "dir", c.rt.spools.dir, "err", err)
 			}
-			return openai.Overloaded(bodyRetryAfter)
+			return c.spool.refusal(err)
 		}
 		switch {
 		case errors.Is(err, io.EOF):

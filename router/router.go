@@ -90,7 +90,7 @@ func New(cfg Config, deps Deps) (*Router, error) {
 	rt.memory.limit = max(rt.memory.limit, cfg.MaxBodyBytes+1+maxWindow)
 	rt.spools = spools{dir: cfg.SpoolDir, limit: cfg.SpoolBytes, mem: &rt.memory}
 	rt.pins.limit, rt.pins.ttl = cfg.ResponsePins, cfg.ResponsePinTTL
-	if err := rt.spools.check(); err != nil {
+	if err := cfg.CheckSpoolDir(); err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}
 	var err error

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/llmgw/llmgw/router/openai"
 )
@@ -15,8 +17,12 @@ import (
 // before the rest goes to a file.
 const spoolMemory = 1 << 20
 
-// errSpoolFull says that a bound on what spools hold was reached.
-var errSpoolFull = errors.New("router: the spool is full")
+var (
+	// errSpoolFull: the files of all forms have reached their bound.
+	errSpoolFull = errors.New("router: the spool is full")
+	// errSpoolMemory: there is no memory for the beginning of a form.
+	errSpoolMemory = errors.New("router: no memory for a form")
+)
 
 // spools bounds what is spooled at a time.
 type spools struct {
@@ -24,22 +30,6 @@ type spools struct {
 	limit int64
 	held  atomic.Int64 // bytes in files
 	mem   *bodyMemory
-}
-
-// check looks whether the directory is there. That it cannot be written to, or is
-// full, is seen only when a form comes.
-func (s *spools) check() error {
-	if s.dir == "" {
-		return nil
-	}
-	info, err := os.Stat(s.dir)
-	if err == nil && !info.IsDir() {
-		err = errors.New("it is no directory")
-	}
-	if err != nil {
-		return fmt.Errorf("spool_dir: %q cannot be used: %w; want a directory that exists", s.dir, err)
-	}
-	return nil
 }
 
 // spool holds one form while it may have to be sent: its beginning in memory,
@@ -56,11 +46,12 @@ type spool struct {
 	head []byte // what is in memory, once the spool is sealed
 }
 
-// Write adds to the spool. The error is errSpoolFull, or of the file.
+// Write adds to the spool. The error is errSpoolFull, errSpoolMemory, or of the
+// file.
 func (s *spool) Write(b []byte) (int, error) {
 	if s.file == nil && s.size+int64(len(b)) <= spoolMemory {
 		if !s.mem.grow(int(s.size) + len(b)) {
-			return 0, errSpoolFull
+			return 0, errSpoolMemory
 		}
 		*s.mem.buf = append(*s.mem.buf, b...)
 		s.size += int64(len(b))
@@ -83,6 +74,30 @@ func (s *spool) Write(b []byte) (int, error) {
 	}
 	return n, nil
 }
+
+// alone reports whether no other form is in a file.
+func (s *spool) alone() bool { return s.all.held.Load() <= s.disk }
+
+// refusal is what a client is told of an error of Write.
+func (s *spool) refusal(err error) *openai.Error {
+	switch {
+	case errors.Is(err, errSpoolMemory):
+		return openai.Overloaded(bodyRetryAfter)
+	case errors.Is(err, errSpoolFull):
+		return openai.SpoolFull(spoolRetryAfter)
+	case errors.Is(err, syscall.ENOSPC) && s.alone():
+		// No other form will go and leave its room to this one.
+		return openai.FormDoesNotFit()
+	}
+	return openai.SpoolFull(diskRetryAfter)
+}
+
+// When a client may come again whose form found no room: other forms take
+// seconds to be sent, a disk that is full or away stays so for longer.
+const (
+	spoolRetryAfter = 3 * time.Second
+	diskRetryAfter  = openai.MaxLoadingRetry
+)
 
 // open makes the file. It has no name from the start where the system allows
 // that, so that it goes with the process, however that ends.

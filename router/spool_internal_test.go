@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 
@@ -79,7 +81,7 @@ func TestSpoolBounds(t *testing.T) {
 	}
 	s = newSpool(t, 2*spoolMemory)
 	s.mem.mem.limit = 1000
-	if _, err := s.Write(piece[:2000]); !errors.Is(err, errSpoolFull) {
+	if _, err := s.Write(piece[:2000]); !errors.Is(err, errSpoolMemory) {
 		t.Errorf("without memory: %v", err)
 	}
 }
@@ -115,8 +117,45 @@ func TestSpoolDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir, want := range map[string]bool{"": true, t.TempDir(): true, file: false, file + "x": false} {
-		if err := (&spools{dir: dir}).check(); (err == nil) != want {
+		if err := (Config{SpoolDir: dir}).CheckSpoolDir(); (err == nil) != want || err != nil && !strings.HasPrefix(err.Error(), "spool_dir: ") {
 			t.Errorf("%q: %v", dir, err)
 		}
+	}
+}
+
+// A form that finds no room is told whether to come again, and when.
+func TestSpoolRefuses(t *testing.T) {
+	s := newSpool(t, 4*spoolMemory)
+	defer s.close(false)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no full disk here: ", err)
+	}
+	s.file = full
+	if _, err = s.Write(make([]byte, spoolMemory)); err == nil {
+		_, err = s.Write(make([]byte, spoolMemory))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("a full disk: %v", err)
+	}
+	if e := s.refusal(err); e.Status != 413 || !e.NoRetry || !strings.Contains(e.Message, "disk") {
+		t.Errorf("alone on a full disk: %+v", e)
+	}
+	s.all.held.Add(1)
+	if e := s.refusal(err); e.Status != 503 || e.RetryAfter != diskRetryAfter || !strings.Contains(e.Message, "spool") {
+		t.Errorf("beside another form on a full disk: %+v", e)
+	}
+	s.all.held.Add(-1)
+	if e := s.refusal(os.ErrNotExist); e.Status != 503 || e.RetryAfter != diskRetryAfter || !strings.Contains(e.Message, "spool") {
+		t.Errorf("the disk is away: %+v", e)
+	}
+	if e := s.refusal(errSpoolFull); e.Status != 503 || e.RetryAfter != spoolRetryAfter || !strings.Contains(e.Message, "spool") {
+		t.Errorf("the bound is reached: %+v", e)
+	}
+	s.mem.mem.limit = 0
+	another := &spool{all: s.all, mem: body{mem: s.mem.mem}}
+	_, err = another.Write([]byte("x"))
+	if e := another.refusal(err); !errors.Is(err, errSpoolMemory) || e.Status != 503 || strings.Contains(e.Message, "spool") {
+		t.Errorf("no memory: %v, %+v", err, e)
 	}
 }

@@ -218,7 +218,7 @@ func TestFormsWithoutADisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := f.form(transcriptions, formOf("model", "m", "file", sound(2<<20)))
-	if got.status != 503 || got.code() != "overloaded" || got.header.Get("Retry-After") == "" || e.calls.Load() != 0 {
+	if got.status != 503 || got.code() != "overloaded" || got.header.Get("Retry-After") != "8" || !strings.Contains(got.body, "spool") || e.calls.Load() != 0 {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	if !strings.Contains(f.log.String(), `"ERROR"`) || !strings.Contains(f.log.String(), "spool_dir") {
@@ -251,7 +251,7 @@ func TestSpoolIsBounded(t *testing.T) {
 		}
 	})
 	<-arrived
-	if got := f.form(transcriptions, body); got.status != 503 || got.code() != "overloaded" {
+	if got := f.form(transcriptions, body); got.status != 503 || got.code() != "overloaded" || got.header.Get("Retry-After") != "3" || !strings.Contains(got.body, "spool") {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	close(answer)

@@ -60,6 +60,8 @@ func TestErrors(t *testing.T) {
 		{"timeout", openai.UpstreamTimeout("its first token"), 504, "server_error", "upstream_timeout", ""},
 		{"failed", openai.UpstreamFailed(), 502, "server_error", "upstream_failed", ""},
 		{"too large", openai.BodyTooLarge(33554432), 413, "invalid_request_error", "request_too_large", ""},
+		{"no room on the disk", openai.FormDoesNotFit(), 413, "invalid_request_error", "request_too_large", ""},
+		{"no room for a moment", openai.SpoolFull(time.Second), 503, "server_error", "overloaded", ""},
 		{"truncated", openai.BodyTruncated(), 400, "invalid_request_error", "body_truncated", ""},
 		{"slow", openai.BodyTimeout(), 408, "invalid_request_error", "request_timeout", ""},
 		{"headers", openai.HeadersTooLarge(), 431, "invalid_request_error", "headers_too_large", ""},

@@ -139,6 +139,22 @@ func FormTooLarge(limit int64) *Error {
 	return e
 }
 
+// FormDoesNotFit is status 413 for a form that the disk has no room for, and not
+// because of other forms.
+func FormDoesNotFit() *Error {
+	e := BodyTooLarge(0)
+	e.Message = "The form is larger than the room that the service's disk has for it. " +
+		"Send a smaller file; if it is small, tell the operator the request's id (header x-request-id)."
+	return e
+}
+
+// SpoolFull says that there is no room on the disk for the form at the moment.
+func SpoolFull(retryAfter time.Duration) *Error {
+	e := Overloaded(retryAfter)
+	e.Message = "The spool, where the service keeps large forms until they are sent on, has no room at the moment. Try again in some seconds, or with a smaller file."
+	return e
+}
+
 // PreviousNotFound is the answer to a previous_response_id that cannot be
 // continued: nobody knows which engine has that response, or that engine is
 // gone.

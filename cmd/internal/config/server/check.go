@@ -11,8 +11,8 @@ import (
 )
 
 // Check returns, as config.Faults, what the file names and this machine does
-// not have: files with keys and certificates, variables with keys. A server
-// would not start on them. It is apart from reading a file, because a file is
+// not have: files with keys and certificates, variables with keys, the
+// directory for forms. A server would not start on them. It is apart from reading a file, because a file is
 // often checked where its secrets are not.
 func (l *Loaded) Check() error {
 	var errs []error
@@ -20,6 +20,9 @@ func (l *Loaded) Check() error {
 		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
 			errs = append(errs, fmt.Errorf("tls.cert_file: %w", err))
 		}
+	}
+	if err := l.Gateway.Router.Core.CheckSpoolDir(); err != nil {
+		errs = append(errs, fmt.Errorf("router.%w", err))
 	}
 	for i, e := range l.Gateway.Endpoints {
 		errs = append(errs, checkEndpoint(fmt.Sprintf("endpoints[%d].", i), e))

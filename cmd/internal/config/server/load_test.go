@@ -115,6 +115,7 @@ endpoints:
 - {id: b, url: http://h/, models: [m, n], key_file: /nonexistent/key}
 - {id: c, url: https://h, models: [m], ca_file: `+empty+`}
 tls: {cert_file: /nonexistent/cert, key_file: /nonexistent/key}
+router: {spool_dir: /nonexistent/dir}
 `, "LLMGW_TEST_KEY_B=x", "LLMGW_TEST_KEY_A=x", "LLMGW_PORT=tcp://10.0.0.1:80", "LLMGW_ROUTER_RETRIES=1")
 	if faults != nil {
 		t.Fatal(faults)
@@ -127,6 +128,7 @@ tls: {cert_file: /nonexistent/cert, key_file: /nonexistent/key}
 		`f.yaml:5: endpoints[1].key_file: open /nonexistent/key: no such file or directory`,
 		`f.yaml:6: endpoints[2].ca_file: "` + empty + `" holds no certificate; want PEM`,
 		`f.yaml:7: tls.cert_file: open /nonexistent/cert: no such file or directory`,
+		`f.yaml:8: router.spool_dir: "/nonexistent/dir" cannot be used: stat /nonexistent/dir: no such file or directory; want a directory that exists`,
 	}
 	if diff := cmp.Diff(want, l.Warnings()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
