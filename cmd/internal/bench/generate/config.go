@@ -27,6 +27,10 @@ func (a API) path() string {
 	return "/chat/completions"
 }
 
+// maxAtOnce bounds the requests under way. A client address has no more
+// connections to one target.
+const maxAtOnce = 1 << 16
+
 // Config is one load. Start from [DefaultConfig].
 type Config struct {
 	// URL is the target: the base URL that OpenAI's SDKs take, as
@@ -62,7 +66,7 @@ type Config struct {
 
 	// Concurrency makes a closed loop: so many callers, each sending its next
 	// request when the last is answered. Default 0: an open loop, which sends
-	// at the workload's times; not negative.
+	// at the workload's times; 0 to 65536.
 	Concurrency int
 	// MaxOutstanding bounds the open loop's unanswered requests; one that is
 	// due beyond that waits, which shows as lag. Default 4096; 1 to 65536.
@@ -117,13 +121,8 @@ func (c Config) Validate() error {
 			}
 		}
 	}
-	for _, n := range []struct {
-		name string
-		v    int
-	}{{"max tokens", c.MaxTokens}, {"concurrency", c.Concurrency}} {
-		if n.v < 0 {
-			bad("%s: %d is negative; want 0 or more", n.name, n.v)
-		}
+	if c.MaxTokens < 0 {
+		bad("max tokens: %d is negative; want 0 or more", c.MaxTokens)
 	}
 	for _, d := range []struct {
 		name string
@@ -139,8 +138,11 @@ func (c Config) Validate() error {
 	if c.Timeout <= 0 {
 		bad("timeout: %v is not positive; want e.g. 10m", c.Timeout)
 	}
-	if c.MaxOutstanding < 1 || c.MaxOutstanding > 65536 {
-		bad("max outstanding: %d is out of range; want 1 to 65536", c.MaxOutstanding)
+	if c.MaxOutstanding < 1 || c.MaxOutstanding > maxAtOnce {
+		bad("max outstanding: %d is out of range; want 1 to %d", c.MaxOutstanding, maxAtOnce)
+	}
+	if c.Concurrency < 0 || c.Concurrency > maxAtOnce {
+		bad("concurrency: %d is out of range; want 0 (an open loop) to %d", c.Concurrency, maxAtOnce)
 	}
 	if !(c.CancelRatio >= 0 && c.CancelRatio <= 1) {
 		bad("cancel ratio: %v is out of range; want 0 to 1", c.CancelRatio)
