@@ -95,7 +95,8 @@ func (c *call) continues(catalog Catalog, m Model) (Model, *openai.Error) {
 		}
 		return m, openai.PreviousNotFound(id)
 	}
-	if where.tenant != c.identity.Tenant {
+	if where.tenant != c.identity.Tenant || !c.identity.allows(where.model) {
+		// An answer can be had out of who goes on from it.
 		rt.metrics.pinned.WithLabelValues(storedUnknown).Inc()
 		return m, openai.PreviousNotFound(id)
 	}

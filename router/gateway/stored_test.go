@@ -329,6 +329,23 @@ func TestStoredResponsesOfOthersElsewhere(t *testing.T) {
 	f.idle()
 }
 
+// Who may not use the model of a response does not go on from it by another one.
+func TestPreviousResponseOfAnotherModel(t *testing.T) {
+	a := newKeeper(t, "a")
+	f := newFleet(t, config(at("a", a.url, "m", "secret")), func(d *gateway.Deps) {
+		d.Caller = routertest.Callers{"all": {Tenant: "A"}, "m only": {Tenant: "A", MayUse: routertest.Only("m")}}
+	})
+	if got := f.do("POST", responsesPath, `{"model":"secret","input":"x"}`, "Authorization", "Bearer all"); got.status != 200 {
+		t.Fatalf("got %d %s", got.status, got.body)
+	}
+	for key, want := range map[string]int{"m only": 400, "all": 200} {
+		if got := f.do("POST", responsesPath, continued("resp_a_1"), "Authorization", "Bearer "+key); got.status != want {
+			t.Errorf("%s: got %d %s; want %d", key, got.status, got.body, want)
+		}
+	}
+	f.idle()
+}
+
 // Where nobody is told apart and nothing is counted, an engine that is alone may
 // keep what it likes.
 func TestResponsesWithoutCallers(t *testing.T) {
