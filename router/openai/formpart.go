@@ -118,7 +118,8 @@ func readDisposition(v string) (name string, file, ok bool) {
 		seen[key] = true
 		value, after, fine := dispositionValue(text)
 		if !fine && key == "filename" && name != "" {
-			value, after, fine = lastValue(text)
+			value, fine = lastValue(text)
+			after = ""
 		}
 		if !fine || key != "filename" && !utf8.ValidString(value) {
 			return "", false, false
@@ -165,24 +166,24 @@ func dispositionValue(s string) (value, rest string, ok bool) {
 // curl wrote them before version 7.81. Where a server takes the first of them
 // for the string's end what follows it must say nothing: the string is the last
 // thing in its header, and what a parameter is made with is not in it.
-func lastValue(s string) (value, rest string, ok bool) {
+func lastValue(s string) (value string, ok bool) {
 	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
-		return "", "", false
+		return "", false
 	}
 	value = s[1 : len(s)-1]
 	for i := range len(value) {
 		switch value[i] {
 		case '"':
 			if i == 0 || value[i-1] != '\\' {
-				return "", "", false
+				return "", false
 			}
 		case '\\':
 			if i+1 == len(value) || value[i+1] == '\\' {
-				return "", "", false // does it stand for itself, or for the next one?
+				return "", false // does it stand for itself, or for the next one?
 			}
 		case ';', '=':
-			return "", "", false
+			return "", false
 		}
 	}
-	return value, "", true
+	return value, true
 }
