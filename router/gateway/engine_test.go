@@ -211,8 +211,11 @@ func delta(content string) string {
 }
 
 const (
-	usageEvent = `data: {"id":"c","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}` + "\n\n"
-	doneEvent  = "data: [DONE]\n\n"
+	usageEvent    = `data: {"id":"c","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}` + "\n\n"
+	doneEvent     = "data: [DONE]\n\n"
+	messageEvents = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":7}}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n" +
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 	completion = `{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}`
 )
@@ -222,6 +225,10 @@ const (
 func good(x *exchange) {
 	if !bytes.Contains(x.body, []byte(`"stream":true`)) {
 		x.write(document(200, completion))
+		return
+	}
+	if x.req.URL.Path == "/v1/messages" {
+		x.write(eventHead() + chunk(messageEvents) + lastChunk)
 		return
 	}
 	x.write(eventHead() + chunk(delta("h")) + chunk(delta("i")))

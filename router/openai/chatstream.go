@@ -2,57 +2,6 @@ package openai
 
 import "bytes"
 
-// plainEvents returns the index after the events from p[i] on that need no
-// closer look: chunks on one line whose content is not the first, without
-// usage, complete in p, with LF. It is what nearly all events of a stream are.
-func (s *Stream) plainEvents(p []byte, i int) int {
-	if !s.content || s.opts.Dialect > DialectChat {
-		return i
-	}
-	const field = "data: "
-	for {
-		rest := p[i:]
-		if len(rest) < len(field) || string(rest[:len(field)]) != field {
-			return i
-		}
-		lf := bytes.IndexByte(rest, '\n')
-		if lf < 0 || lf+1 >= len(rest) || rest[lf+1] != '\n' {
-			return i
-		}
-		line := rest[len(field):lf]
-		if !chunkStart(line) || bytes.IndexByte(line, '\r') >= 0 {
-			return i
-		}
-		for at := 0; ; {
-			if at = usageValue(line, at); at < 0 {
-				break
-			}
-			if s.opts.StripContinuous || line[at] != 'n' {
-				return i
-			}
-		}
-		s.events++
-		i += lf + 2
-	}
-}
-
-// chunkStart is whether data starts like a chunk: engines begin with the id,
-// llama.cpp with the choices, TGI with the object.
-func chunkStart(data []byte) bool {
-	if len(data) < 16 || data[0] != '{' || data[1] != '"' {
-		return false
-	}
-	switch data[2] {
-	case 'i':
-		return data[3] == 'd' && data[4] == '"'
-	case 'c':
-		return data[3] == 'h'
-	case 'o':
-		return string(data[2:11]) == `object":"` && (data[11] == 'c' || data[11] == 't')
-	}
-	return false
-}
-
 // chatEvent looks at an event of a stream of completions; true if it is to be
 // cut.
 func (s *Stream) chatEvent(e *event) (cutAll bool) {
@@ -62,9 +11,13 @@ func (s *Stream) chatEvent(e *event) (cutAll bool) {
 	case isDone(e):
 		s.done = true
 		return false
+	case chunkStart(data) && plainChoices(data):
+		s.choices.see(0, false) // and no error
 	case isError(e):
-		s.failed = true
+		s.fail(e.data)
 		return false
+	default:
+		s.choices.read(data)
 	}
 	if !s.content {
 		s.content = hasContent(data)
@@ -75,7 +28,7 @@ func (s *Stream) chatEvent(e *event) (cutAll bool) {
 	}
 	if cut, ok := s.tailUsage(data, at); ok {
 		if s.opts.StripContinuous && e.n <= maxDataLines {
-			s.cuts = e.cut(s.cuts, start+cut.Start, start+cut.End)
+			s.spans = e.cut(s.spans, start+cut.Start, start+cut.End)
 		}
 		return false
 	}
@@ -92,7 +45,7 @@ func (s *Stream) chatEvent(e *event) (cutAll bool) {
 	case c.noChoices && object:
 		return s.opts.StripUsage
 	case s.opts.StripContinuous && c.hasChoices && !c.noChoices && e.n <= maxDataLines:
-		s.cuts = e.cut(s.cuts, start+c.cut.Start, start+c.cut.End)
+		s.spans = e.cut(s.spans, start+c.cut.Start, start+c.cut.End)
 	}
 	return false
 }
@@ -103,27 +56,27 @@ func isDone(e *event) bool {
 	return bytes.HasPrefix(e.data[skipSpace(e.data, 0):], []byte("[DONE]"))
 }
 
-// isError is whether e is an error event: by its name, or because its JSON
-// begins with an error that is not null, or says that it is one.
+// isError is whether e is an error event: by its name, or because its JSON has
+// an error that is not null, or says that it is one.
 func isError(e *event) bool {
 	if string(e.name) == "error" {
 		return true
 	}
 	data := e.data[skipSpace(e.data, 0):]
-	if len(data) == 0 || data[0] != '{' || chunkStart(data) {
+	// Quotes within text are escaped, so few events have to be walked over. The
+	// first bytes of what is searched for make it quick.
+	if len(data) == 0 || data[0] != '{' || !bytes.Contains(data, []byte(`rror"`)) {
 		return false
 	}
 	var key [32]byte
 	m := members{s: scanner{b: data}}
-	// The first two members decide, so that a long chunk costs nothing.
-	for range 2 {
-		if !m.next() {
-			break
-		}
+	for m.next() {
 		value := data[m.value.Start:m.value.End]
 		switch string(m.name(key[:])) {
 		case "error":
-			return value[0] != 'n' && value[0] != 'f'
+			if value[0] != 'n' && value[0] != 'f' {
+				return true
+			}
 		case "object", "type":
 			if string(value) == `"error"` {
 				return true
@@ -146,9 +99,13 @@ type chunk struct {
 // returns where that member stands; false, and nothing read, for any other
 // chunk.
 func (s *Stream) tailUsage(data []byte, at int) (member Span, ok bool) {
-	const key, choices = `,"usage":`, `"choices":[{`
+	const key, choices = `,"usage":`, `"choices":`
 	before := at - len(key)
-	if before < 0 || string(data[before:at]) != key || !bytes.Contains(data[:before], []byte(choices)) {
+	if before < 0 || string(data[before:at]) != key {
+		return Span{}, false
+	}
+	list := bytes.Index(data[:before], []byte("[{")) // usually the only one
+	if list < len(choices) || string(data[list-len(choices):list]) != choices {
 		return Span{}, false
 	}
 	used, end := s.used, at+len("null")

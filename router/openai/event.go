@@ -86,7 +86,7 @@ func (e *event) cut(cuts []Span, a, b int) []Span {
 }
 
 // finish looks at a whole event, of which ev is the end only if s.big. It
-// returns whether to cut all of it; smaller cuts are in s.cuts.
+// returns whether to cut all of it; smaller cuts are in s.spans.
 func (s *Stream) finish(ev []byte) (cutAll bool) {
 	if s.big {
 		s.finishBig(ev[max(0, len(ev)-bigTail):])
@@ -98,15 +98,48 @@ func (s *Stream) finish(ev []byte) (cutAll bool) {
 	}
 	s.events++
 	if s.opts.Dialect <= DialectChat {
-		return s.chatEvent(&e)
+		cutAll = s.chatEvent(&e)
+	} else {
+		s.typedEvent(&e)
 	}
-	s.typedEvent(&e)
-	return false
+	return cutAll || s.withheld
+}
+
+// wholeData is whether ev, which its blank line does not end, has all of its
+// data: the end of a stream, or one JSON document.
+func (s *Stream) wholeData(ev []byte) bool {
+	e := s.parse(ev)
+	if isDone(&e) {
+		return true
+	}
+	start := skipSpace(e.data, 0)
+	if start >= len(e.data) || e.data[start] != '{' {
+		return false
+	}
+	d := scanner{b: e.data}
+	end := d.value(start, 0)
+	return end >= 0 && skipSpace(e.data, end) == len(e.data)
+}
+
+// fail takes note of an error event with this data.
+func (s *Stream) fail(data []byte) {
+	if s.failed {
+		return
+	}
+	s.failed = true
+	s.errorData = bytes.Clone(data)
+	s.withheld = s.lead
 }
 
 // finishBig looks for usage at the end of an event that was too long to keep.
 func (s *Stream) finishBig(tail []byte) {
 	s.events++
+	if s.bigKind == kindOther {
+		s.bigKind = s.tailKind(tail)
+	}
+	if s.opts.Dialect <= DialectChat && lastFinish(tail) {
+		s.choices.see(0, true)
+	}
 	switch s.bigKind {
 	case kindError:
 		s.failed = true
@@ -133,6 +166,44 @@ func (s *Stream) headKind(ev []byte) eventKind {
 		return kindError
 	}
 	return kindContent // nothing else is that long
+}
+
+// tailKind is the kind of a long event by its last bytes, for one that ends a
+// stream and whose type does not stand at its head. Quotes within text are
+// escaped, so that no output looks like a member.
+func (s *Stream) tailKind(tail []byte) eventKind {
+	if s.opts.Dialect <= DialectChat {
+		return kindOther
+	}
+	key := []byte(`"type"`)
+	for {
+		i := bytes.LastIndex(tail, key)
+		if i < 0 {
+			return kindOther
+		}
+		if name := stringAfter(tail, i+len(key)); name != nil {
+			if k := s.opts.Dialect.kindOf(name); k == kindTerminal || k == kindFailed {
+				return k
+			}
+		}
+		tail = tail[:i]
+	}
+}
+
+// stringAfter is what the string holds that follows a key which ends before
+// b[i]; nil if no whole string does.
+func stringAfter(b []byte, i int) []byte {
+	if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
+		return nil
+	}
+	if i = skipSpace(b, i+1); i >= len(b) || b[i] != '"' {
+		return nil
+	}
+	n := bytes.IndexByte(b[i+1:], '"')
+	if n < 0 {
+		return nil
+	}
+	return b[i+1 : i+1+n]
 }
 
 // lastUsage reads the last usage object that starts in b.

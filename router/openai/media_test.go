@@ -24,9 +24,9 @@ func TestMediaStream(t *testing.T) {
 		{"images", events(`event: image_generation.partial_image`+"\n"+`data: {"type":"image_generation.partial_image","b64_json":"`+big+`"}`,
 			`event: image_generation.completed`+"\n"+`data: {"type":"image_generation.completed","b64_json":"`+big+`",`+usage+`}`),
 			state{Usage: used, HasUsage: true, Content: true, Done: true, Events: 2}},
-		{"error", events(`data: {"type":"error","message":"m"}`), state{Failed: true, Events: 1}},
+		{"error", events(`data: {"type":"error","message":"m"}`), state{Failed: true, Error: `{"type":"error","message":"m"}`, Events: 1}},
 		{"vLLM", events(textChunk, usageChunk, done), state{Usage: chatUsage, HasUsage: true, Content: true, Done: true, Events: 3}},
-		{"vLLM's error", events(`data: {"error":{"message":"m"}}`), state{Failed: true, Events: 1}},
+		{"vLLM's error", events(`data: {"error":{"message":"m"}}`), state{Failed: true, Error: `{"error":{"message":"m"}}`, Events: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,7 +11,8 @@ const (
 	// bigTail is what is searched for usage at the end of a longer event:
 	// response.completed repeats the whole answer before it.
 	bigTail = 8 << 10
-	// bigHead is where the type of a longer event must stand.
+	// bigHead is where the type of a longer event is looked for, and after that
+	// in its bigTail.
 	bigHead = 512
 	// keptBuffer is the largest buffer a Stream keeps for its next answer.
 	keptBuffer = 32 << 10
@@ -27,14 +28,19 @@ type StreamOptions struct {
 	// StripContinuous cuts the member "usage" out of chunks that have choices,
 	// null included. Only in DialectChat.
 	StripContinuous bool
+	// WithholdError keeps an error event back that comes before anything else
+	// was given out, and all that follows it: the caller still has the choice to
+	// ask another engine or to answer with a status. See Stream.Withheld. The
+	// first event is then held back until it is whole.
+	WithholdError bool
 }
 
 // Stream watches the server-sent events of one answer while they pass. It
 // takes the bytes as they were read, split anywhere, with lines that end in
 // LF, CRLF or CR, and gives back those to forward: all of them, unchanged and
 // not copied, unless options ask to cut something. What comes out does not
-// depend on how the input was split. Only when something may have to be cut is
-// an unfinished event held back; comments never are.
+// depend on how the input was split. Only when something may have to be cut or
+// withheld is an unfinished event held back; comments never are.
 //
 // The zero value reads DialectChat and cuts nothing; Reset makes it ready for
 // another answer. It never fails: what it does not understand passes.
@@ -47,7 +53,9 @@ type StreamOptions struct {
 //	client.Write(stream.Flush())
 type Stream struct {
 	opts StreamOptions
+	cuts bool // events may have to be cut
 	hold bool // an unfinished event is not forwarded
+	lead bool // nothing was given out, and an error is not to be
 
 	pending []byte    // the unfinished event, or the end of one that is big
 	big     bool      // the event is longer than MaxHeldBytes
@@ -63,12 +71,15 @@ type Stream struct {
 	run Span   // of the input, to be forwarded after out
 
 	content, done, failed bool
+	withheld              bool
 	events                int64
+	choices               choices
+	form                  chunkForm
 	used                  counters
 	responseID            string
-	tail                  []byte // of the input, in DialectChat
+	errorData             []byte
 	joined                []byte // several data lines as one
-	cuts                  []Span // of the event looked at
+	spans                 []Span // to be cut out of the event looked at
 }
 
 // rule is the fate of a single byte.
@@ -83,9 +94,11 @@ const (
 // Reset makes s ready for another answer. Buffers are kept unless they grew
 // large.
 func (s *Stream) Reset(o StreamOptions) {
+	cuts := o.Dialect <= DialectChat && (o.StripUsage || o.StripContinuous)
 	*s = Stream{
-		opts: o, hold: o.Dialect <= DialectChat && (o.StripUsage || o.StripContinuous),
-		pending: small(s.pending), out: small(s.out), joined: small(s.joined), cuts: s.cuts[:0], tail: s.tail[:0],
+		opts: o, cuts: cuts, hold: cuts || o.WithholdError, lead: o.WithholdError,
+		pending: small(s.pending), out: small(s.out), joined: small(s.joined), spans: s.spans[:0],
+		form: chunkForm{event: s.form.event[:0], credit: formCredit},
 	}
 }
 
@@ -109,9 +122,9 @@ func (s *Stream) Usage() (Usage, bool) { return s.used.usage(s.opts.Dialect) }
 func (s *Stream) Done() bool { return s.done }
 
 // Ended is whether an answer of which no more comes says itself that it is
-// complete: it is Done or, for engines that send no [DONE], its last KiB has a
-// reason why it finished.
-func (s *Stream) Ended() bool { return s.done || finished(lastBytes(s.tail, finishTail)) }
+// complete: it is Done or, for engines that send no [DONE], each choice that was
+// seen has a reason why it finished.
+func (s *Stream) Ended() bool { return s.done || s.choices.finished() }
 
 // ResponseID is the ID of the response that a stream of DialectResponses brings,
 // empty until an event has told it.
@@ -121,14 +134,23 @@ func (s *Stream) ResponseID() string { return s.responseID }
 // be Done, and needs no error event of ours.
 func (s *Stream) Failed() bool { return s.failed }
 
+// ErrorData is the data of the error event that Failed is about, for ErrorStatus
+// and NormalizeError; nil if there was none, or only one longer than
+// MaxHeldBytes. It is the caller's to keep.
+func (s *Stream) ErrorData() []byte { return s.errorData }
+
+// Withheld is whether the answer began with an error event, which
+// StreamOptions.WithholdError kept from the output together with all that
+// followed it.
+func (s *Stream) Withheld() bool { return s.withheld }
+
 // Events is the number of finished events with data, cut ones included.
 // Comments are none, so that a keep-alive is not taken for progress.
 func (s *Stream) Events() int64 { return s.events }
 
 // MidEvent is whether the bytes given out so far end inside an unfinished
-// event. An error event must then follow EventSeparator. A client joins what
-// stands before to the error only if the unfinished event reached it, so after
-// a failure Flush should not be called: what was held back is better lost.
+// event. An error event must then follow EventSeparator, or a client would join
+// the two.
 func (s *Stream) MidEvent() bool {
 	return s.flushed || s.comment || s.begun && (!s.hold || s.big)
 }
@@ -138,10 +160,7 @@ func (s *Stream) MidEvent() bool {
 // next call; p is not changed and not kept.
 func (s *Stream) Feed(p []byte) []byte {
 	s.out, s.run = s.out[:0], Span{}
-	if s.opts.Dialect <= DialectChat {
-		s.tail = keepTail(s.tail, p, finishTail)
-	}
-	for i := 0; i < len(p); {
+	for i := 0; i < len(p) && !s.withheld; {
 		switch {
 		case s.nextLF != ruleNone:
 			if p[i] == '\n' {
@@ -173,20 +192,22 @@ func (s *Stream) Feed(p []byte) []byte {
 	return s.out
 }
 
-// Flush ends the answer: it returns what was held back of an event that never
-// ended. An answer that a failure cut short is better ended without it, see
-// MidEvent.
+// Flush ends the answer, whole or not: it returns the event that was held back
+// if nothing but its blank line is missing, as some engines leave it out after
+// [DONE]. One that broke off within its data is dropped, since clients fail on
+// half a document.
 func (s *Stream) Flush() []byte {
 	s.out, s.run = s.out[:0], Span{}
 	if !s.begun {
 		return nil
 	}
-	cut := s.finish(s.pending)
-	if s.hold && !s.big && !cut {
-		s.emitPending()
-		s.flushed = len(s.out) > 0
-	} else if !s.hold || s.big {
+	held := s.hold && !s.big
+	whole := !held || s.wholeData(s.pending)
+	if cut := s.finish(s.pending); whole && !cut {
 		s.flushed = true
+		if held {
+			s.emitPending()
+		}
 	}
 	s.reset()
 	return s.out
@@ -221,11 +242,12 @@ func (s *Stream) begin(p []byte, i int) int {
 	ev := p[i:end]
 	if len(ev) > MaxHeldBytes {
 		s.big, s.bigKind = true, s.headKind(ev)
+		s.lead = false
 	}
 	cut := s.finish(ev)
 	if !cut {
 		at := i
-		for _, c := range s.cuts {
+		for _, c := range s.spans {
 			s.keep(p, at, i+c.Start)
 			at = i + c.End
 		}
@@ -273,6 +295,7 @@ func (s *Stream) store(piece []byte, held bool) {
 		if held {
 			s.out = append(s.out, s.pending...)
 		}
+		s.lead = false
 	}
 	tail := s.pending[len(s.pending)-bigTail:]
 	s.pending = s.pending[:copy(s.pending, tail)]
@@ -280,8 +303,9 @@ func (s *Stream) store(piece []byte, held bool) {
 
 // emitPending moves the held event to the output, without its cuts.
 func (s *Stream) emitPending() {
+	s.lead = false
 	at := 0
-	for _, c := range s.cuts {
+	for _, c := range s.spans {
 		s.out = append(s.out, s.pending[at:c.Start]...)
 		at = c.End
 	}
@@ -297,18 +321,22 @@ func (s *Stream) endEvent(last byte, cut bool) {
 		}
 	}
 	s.reset()
+	s.hold = s.cuts || s.lead
 }
 
 func (s *Stream) reset() {
-	s.pending, s.cuts = s.pending[:0], s.cuts[:0]
+	s.pending, s.spans = s.pending[:0], s.spans[:0]
 	s.begun, s.big, s.inLine, s.prevCR = false, false, false, false
 }
 
 // keep forwards p[a:b]. Ranges come in order; as long as they touch, nothing
 // is copied.
 func (s *Stream) keep(p []byte, a, b int) {
+	if a == b {
+		return
+	}
+	s.lead = false
 	switch {
-	case a == b:
 	case s.run.Start == s.run.End:
 		s.run = Span{a, b}
 	case s.run.End == a:

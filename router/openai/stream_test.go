@@ -25,13 +25,19 @@ type state struct {
 	HasUsage                  bool
 	Content, Done, Failed, In bool
 	Events                    int64
+	Finished                  bool // Ended, but not Done
+	Withheld                  bool
+	Error                     string
 }
 
 var counts = cmp.AllowUnexported(openai.Count{})
 
 func stateOf(s *openai.Stream) state {
 	u, ok := s.Usage()
-	return state{u, ok, s.SawContent(), s.Done(), s.Failed(), s.MidEvent(), s.Events()}
+	return state{
+		u, ok, s.SawContent(), s.Done(), s.Failed(), s.MidEvent(), s.Events(),
+		s.Ended() && !s.Done(), s.Withheld(), string(s.ErrorData()),
+	}
 }
 
 // feed runs the pieces through a stream and returns what came out.
@@ -72,7 +78,13 @@ func TestStreamStrip(t *testing.T) {
 		{"usage last", true, false, events(textChunk, usageChunk), events(textChunk)},
 		{"usage without its blank line", true, false, events(textChunk) + usageChunk + "\n", events(textChunk)},
 		{"usage without its line end", true, false, events(textChunk) + usageChunk, events(textChunk)},
-		{"half a usage chunk stays", true, false, events(textChunk) + usageChunk[:150], events(textChunk) + usageChunk[:150]},
+		{"half a usage chunk goes", true, false, events(textChunk) + usageChunk[:150], events(textChunk)},
+		{"half a chunk goes", true, false, events(textChunk) + textChunk[:120], events(textChunk)},
+		{"a chunk without its blank line stays", true, false, events(roleChunk) + textChunk + "\n", events(roleChunk) + textChunk + "\n"},
+		{"a chunk without its line end stays", true, false, events(roleChunk) + textChunk, events(roleChunk) + textChunk},
+		{"[DONE] without its blank line stays", true, false, events(textChunk) + done + "\n", events(textChunk) + done + "\n"},
+		{"[DONE] without its line end stays", true, false, events(textChunk) + done, events(textChunk) + done},
+		{"half a [DONE] goes", true, false, events(textChunk) + "data: [DO", events(textChunk)},
 		{"usage with choices stays", true, false, events(with(textChunk, continuous), done), events(with(textChunk, continuous), done)},
 		{"usage null stays", true, false, events(with(textChunk, `,"usage":null`), done), events(with(textChunk, `,"usage":null`), done)},
 		{"empty choices without usage stay", true, false, events(`data: {"choices":[],"prompt_filter_results":[]}`, done), events(`data: {"choices":[],"prompt_filter_results":[]}`, done)},
@@ -146,11 +158,17 @@ func TestStreamChat(t *testing.T) {
 		{"refusal", events(chunk(`{"refusal":"x"}`)), state{Content: true, Events: 1}},
 		{"tool call", events(chunk(`{"tool_calls":[{"index":0,"id":"t","function":{"name":"f","arguments":""}}]}`)), state{Content: true, Events: 1}},
 		{"key in a value", events(chunk(`{"role":"content\":\"x"}`)), state{Events: 1}},
-		{"error", events(`data: {"error":{"message":"x"}}`), state{Failed: true, Events: 1}},
-		{"error and end", events(textChunk, `data: {"error":{"message":"x"}}`, done), state{Content: true, Done: true, Failed: true, Events: 3}},
-		{"flat error", events(`data: {"object":"error","message":"x"}`), state{Failed: true, Events: 1}},
-		{"error string", events(`data: {"error":"x","error_type":"y"}`), state{Failed: true, Events: 1}},
-		{"error by name", events("event: error\ndata: x"), state{Failed: true, Events: 1}},
+		{"error", events(`data: {"error":{"message":"x"}}`), state{Failed: true, Events: 1, Error: `{"error":{"message":"x"}}`}},
+		{"error and end", events(textChunk, `data: {"error":{"message":"x"}}`, done), state{Content: true, Done: true, Failed: true, Events: 3, Error: `{"error":{"message":"x"}}`}},
+		{"error behind an id", events(textChunk, `data: {"id":"c1","error":{"message":"x"}}`), state{Content: true, Failed: true, Events: 2, Error: `{"id":"c1","error":{"message":"x"}}`}},
+		{"error as the third member", events(textChunk, `data: {"status":500,"request":"r","error":{}}`), state{Content: true, Failed: true, Events: 2, Error: `{"status":500,"request":"r","error":{}}`}},
+		{"error beside a choice", events(textChunk, `data: {"id":"c1","error":{"code":502},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`),
+			state{Content: true, Failed: true, Events: 2, Error: `{"id":"c1","error":{"code":502},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`}},
+		{"text about errors", events(textChunk, `data: {"id":"c1","choices":[{"index":0,"delta":{"content":"{\"error\":1}"}}],"x":{"error":1}}`), state{Content: true, Events: 2}},
+		{"flat error", events(`data: {"object":"error","message":"x"}`), state{Failed: true, Events: 1, Error: `{"object":"error","message":"x"}`}},
+		{"error string", events(`data: {"error":"x","error_type":"y"}`), state{Failed: true, Events: 1, Error: `{"error":"x","error_type":"y"}`}},
+		{"error by name", events("event: error\ndata: x"), state{Failed: true, Events: 1, Error: "x"}},
+		{"two errors", events("event: error\ndata: x", "event: error\ndata: y"), state{Failed: true, Events: 2, Error: "x"}},
 		{"error null", events(`data: {"error":null,"choices":[{"text":"x"}]}`), state{Content: true, Events: 1}},
 		{"end with more", events(`data: [DONE] `), state{Done: true, Events: 1}},
 		{"usage zero", events(`data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}`), state{Events: 1, HasUsage: true, Usage: openai.Usage{
@@ -196,9 +214,13 @@ func TestStreamResponses(t *testing.T) {
 		{"created", events(created), state{Events: 1}},
 		{"completed", events(created, delta, event("response.completed", `{"type":"response.completed","response":{`+usage+`}}`)), state{Events: 3, Content: true, Done: true, HasUsage: true, Usage: want}},
 		{"incomplete, type in the data only", events(`data: {"response":{` + usage + `},"type":"response.incomplete"}`), state{Events: 1, Done: true, HasUsage: true, Usage: want}},
-		{"failed", events(event("response.failed", `{"response":{"error":{"code":"x"},`+usage+`}}`)), state{Events: 1, Done: true, Failed: true, HasUsage: true, Usage: want}},
-		{"error", events(event("error", `{"type":"error","message":"x"}`)), state{Events: 1, Failed: true}},
-		{"error without type", events(`data: {"error":{"message":"x"}}`, done), state{Events: 2, Failed: true, Done: true}},
+		{"failed", events(event("response.failed", `{"response":{"error":{"code":"x"},`+usage+`}}`)), state{Events: 1, Done: true, Failed: true, HasUsage: true, Usage: want, Error: `{"error":{"code":"x"}}`}},
+		{"error", events(event("error", `{"type":"error","message":"x"}`)), state{Events: 1, Failed: true, Error: `{"type":"error","message":"x"}`}},
+		{"error without type", events(`data: {"error":{"message":"x"}}`, done), state{Events: 2, Failed: true, Error: `{"error":{"message":"x"}}`}},
+		{"[DONE] alone is no end", events(created, delta, done), state{Events: 3, Content: true}},
+		{"long terminal event, type last", events(`data: {"response":{"output":"` + strings.Repeat("x", 3*openai.MaxHeldBytes) + `",` + usage + `},"type" : "response.completed" }`), state{Events: 1, Done: true, HasUsage: true, Usage: want}},
+		{"long terminal event, type at the end", events(`data: {"response":{"output":"` + strings.Repeat("x", 3*openai.MaxHeldBytes) + `",` + usage + `},"type":"response.incomplete","sequence_number":7}`), state{Events: 1, Done: true, HasUsage: true, Usage: want}},
+		{"long event about the terminal one", events(`data: {"item":{"text":"` + strings.Repeat("x", 3*openai.MaxHeldBytes) + `\"type\":\"response.completed\""},"type":"response.output_item.done"}`), state{Events: 1}},
 		{"empty delta", events(event("response.output_text.delta", `{"delta":""}`)), state{Events: 1}},
 		{"arguments", events(event("response.function_call_arguments.delta", `{"delta":"{"}`)), state{Events: 1, Content: true}},
 		{"reasoning", events(event("response.reasoning_summary_text.delta", `{"delta":"x"}`)), state{Events: 1, Content: true}},
@@ -236,7 +258,8 @@ func TestStreamMessages(t *testing.T) {
 		{"empty text", events(block(`{"type":"text_delta","text":""}`)), state{Events: 1}},
 		{"arguments", events(block(`{"type":"input_json_delta","partial_json":"{"}`)), state{Events: 1, Content: true}},
 		{"thinking, without event line", events(`data: {"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"x"}}`), state{Events: 1, Content: true}},
-		{"error", events(event("error", `{"type":"error","error":{"type":"overloaded_error"}}`)), state{Events: 1, Failed: true}},
+		{"error", events(event("error", `{"type":"error","error":{"type":"overloaded_error"}}`)), state{Events: 1, Failed: true, Error: `{"type":"error","error":{"type":"overloaded_error"}}`}},
+		{"[DONE] alone is no end", events(start, end, done), state{Events: 3, HasUsage: true, Usage: used}},
 		{"not an object", events(event("content_block_delta", `5`), event("message_start", `{"message":[]}`), event("message_delta", ``)), state{Events: 3}},
 	}
 	testTyped(t, openai.DialectMessages, tests)
@@ -299,7 +322,12 @@ func TestStreamHolds(t *testing.T) {
 		}
 	}
 	s.Feed([]byte("data: {"))
-	if got := string(s.Flush()); got != "data: {" || !s.MidEvent() {
+	if got := string(s.Flush()); got != "" || s.MidEvent() {
+		t.Errorf("Flush gave %q", got)
+	}
+	s.Reset(openai.StreamOptions{StripUsage: true})
+	s.Feed([]byte("data: {}"))
+	if got := string(s.Flush()); got != "data: {}" || !s.MidEvent() {
 		t.Errorf("Flush gave %q", got)
 	}
 

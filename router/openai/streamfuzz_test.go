@@ -24,12 +24,13 @@ func strip(in string, usage, continuous bool) string {
 		}
 		end := 0
 		var data string
-		lines := 0
+		lines, ended := 0, false
 		for end < len(in) {
 			n := lineLen(in[end:])
 			line := strings.TrimRight(in[end:end+n], "\r\n")
 			end += n
 			if line == "" {
+				ended = true
 				break
 			}
 			if value, ok := strings.CutPrefix(line, "data:"); ok {
@@ -39,6 +40,9 @@ func strip(in string, usage, continuous bool) string {
 		}
 		event := in[:end]
 		in = in[end:]
+		if !ended && (usage || continuous) && !strings.HasPrefix(data, "[DONE]") && (!json.Valid([]byte(data)) || data[0] != '{') {
+			break // cut within its data
+		}
 		if lines == 1 {
 			event = stripEvent(event, data, usage, continuous)
 		}
@@ -161,8 +165,11 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte(strings.ReplaceAll(events(textChunk, usageChunk, done), "\n", "\r\n")), uint8(1), uint8(7), uint8(1))
 	f.Add([]byte(": ping\n\nevent: response.completed\ndata: {\"response\":{\"usage\":{\"input_tokens\":1}}}\n\n"), uint8(2), uint8(0), uint8(5))
 	f.Add([]byte("event: message_delta\rdata: {\"usage\":{\"output_tokens\":\"5\"}}\r\r"), uint8(3), uint8(0), uint8(2))
+	f.Add([]byte(events(`data: {"id":"x","error":{"code":500}}`, done)), uint8(1), uint8(5), uint8(4))
+	f.Add([]byte("event: response.failed\ndata: {\"response\":{\"error\":{\"code\":\"x\"}}}\n\ndata: [DONE]"), uint8(2), uint8(4), uint8(9))
+	f.Add([]byte(events(textChunk, strings.ReplaceAll(textChunk, "Hé", "o\\n"), strings.ReplaceAll(textChunk, "null}", `"stop"}`))+"data: [DONE]\n"), uint8(1), uint8(1), uint8(90))
 	f.Fuzz(func(t *testing.T, in []byte, dialect, flags, step uint8) {
-		o := openai.StreamOptions{Dialect: openai.Dialect(dialect % 4), StripUsage: flags&1 != 0, StripContinuous: flags&2 != 0}
+		o := openai.StreamOptions{Dialect: openai.Dialect(dialect % 5), StripUsage: flags&1 != 0, StripContinuous: flags&2 != 0, WithholdError: flags&4 != 0}
 		want, whole := run(o, string(in))
 		var pieces []string
 		for n := int(step); len(in) > 0; n = n*5 + 1 {
@@ -176,7 +183,10 @@ func FuzzStream(f *testing.F) {
 			t.Fatalf("%+v %q\nwhole %q %+v\nsplit %q %+v", o, joined, want, whole, got, split)
 		}
 		strips := o.Dialect <= openai.DialectChat && (o.StripUsage || o.StripContinuous)
-		if !strips && got != joined {
+		if whole.Withheld && (got != "" || !whole.Failed) {
+			t.Fatalf("%q was withheld and became %q", joined, got)
+		}
+		if !strips && !o.WithholdError && got != joined {
 			t.Fatalf("%q became %q", joined, got)
 		}
 		if !subsequence(got, joined) {

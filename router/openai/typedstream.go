@@ -40,13 +40,15 @@ func (s *Stream) typedEvent(e *event) {
 		return
 	}
 	if len(name) == 0 {
-		s.done = s.done || isDone(e)
-		s.failed = s.failed || isError(e)
+		// A [DONE] is no end here: these APIs' clients wait for their own.
+		if isError(e) {
+			s.fail(e.data)
+		}
 		return
 	}
 	switch s.opts.Dialect.kindOf(name) {
 	case kindError:
-		s.failed = true
+		s.fail(e.data)
 	case kindTerminal:
 		s.done = true
 		if s.opts.Dialect == DialectMedia {
@@ -57,7 +59,8 @@ func (s *Stream) typedEvent(e *event) {
 		s.response(e)
 		s.used.merge(member(e.member("response"), "usage"), 0)
 	case kindFailed:
-		s.done, s.failed = true, true
+		s.done = true
+		s.fail(errorOnly(e.member("response")))
 		s.used.merge(member(e.member("response"), "usage"), 0)
 	case kindUsage:
 		s.used.merge(e.member("usage"), 0)
@@ -67,6 +70,14 @@ func (s *Stream) typedEvent(e *event) {
 	case kindOther:
 		s.response(e)
 	}
+}
+
+// errorOnly is an object with the member "error" of another one and nothing else.
+func errorOnly(object []byte) []byte {
+	if e := member(object, "error"); e != nil {
+		return append(append([]byte(`{"error":`), e...), '}')
+	}
+	return nil
 }
 
 // response takes note of the ID of the response that an event describes.

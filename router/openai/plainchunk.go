@@ -1,0 +1,135 @@
+package openai
+
+import "bytes"
+
+// plainEvents returns the index after the events from p[i] on that need no
+// closer look: chunks on one line whose content is not the first, without
+// usage, of a first choice that goes on, complete in p, with LF. It is what
+// nearly all events of a stream are.
+func (s *Stream) plainEvents(p []byte, i int) int {
+	if !s.content || s.opts.Dialect > DialectChat {
+		return i
+	}
+	for {
+		n := s.form.match(p[i:])
+		if n == 0 {
+			if n = s.plainEvent(p[i:]); n == 0 {
+				return i
+			}
+			s.form.learn(p[i : i+n])
+		}
+		s.events++
+		s.choices.see(0, false)
+		i += n
+	}
+}
+
+const dataField = "data: "
+
+// plainEvent returns the length of the plain event that p begins with, 0 if
+// there is none.
+func (s *Stream) plainEvent(p []byte) int {
+	if len(p) < len(dataField) || string(p[:len(dataField)]) != dataField {
+		return 0
+	}
+	lf := bytes.IndexByte(p, '\n')
+	if lf < 0 || lf+1 >= len(p) || p[lf+1] != '\n' {
+		return 0
+	}
+	line := p[len(dataField):lf]
+	if !chunkStart(line) || bytes.IndexByte(line, '\r') >= 0 {
+		return 0
+	}
+	for at := usageValue(line, 0); at >= 0; at = usageValue(line, at) {
+		if s.opts.StripContinuous || line[at] != 'n' {
+			return 0
+		}
+	}
+	if !plainChoices(line) {
+		return 0
+	}
+	return lf + 2
+}
+
+// chunkStart is whether data starts like a chunk: engines begin with the id,
+// llama.cpp with the choices, TGI with the object.
+func chunkStart(data []byte) bool {
+	if len(data) < 16 || data[0] != '{' || data[1] != '"' {
+		return false
+	}
+	switch data[2] {
+	case 'i':
+		return data[3] == 'd' && data[4] == '"'
+	case 'c':
+		return data[3] == 'h'
+	case 'o':
+		return string(data[2:11]) == `object":"` && (data[11] == 'c' || data[11] == 't')
+	}
+	return false
+}
+
+const (
+	// maxFormBytes bounds the events that a chunkForm remembers.
+	maxFormBytes = 1 << 10
+	// maxFormText is the longest text that is stepped over byte by byte; beyond
+	// it searching is faster.
+	maxFormText = 64
+	// formCredit is how often in a row a form may be learnt for nothing.
+	formCredit = 8
+)
+
+// chunkForm is a plain event that passed, and where in it the text stands. Most
+// events of a stream differ from the one before in nothing else, and then two
+// comparisons show that they are plain, too.
+type chunkForm struct {
+	event      []byte // empty: none is known
+	text, rest int    // where in it the text starts, and the quote after it
+	credit     int8   // how often one may be learnt before one is met again
+}
+
+// match returns the length of the event at the start of p if it has the form,
+// else 0.
+func (f *chunkForm) match(p []byte) int {
+	head, rest := f.event[:f.text], f.event[f.rest:]
+	if len(head) == 0 || len(p) < len(head)+len(rest) || !bytes.Equal(p[:len(head)], head) {
+		return 0
+	}
+	for i, end := f.text, min(f.text+maxFormText, len(p)); i < end; i++ {
+		switch c := p[i]; {
+		case c == '"':
+			if !bytes.HasPrefix(p[i:], rest) {
+				return 0
+			}
+			f.credit = formCredit
+			return i + len(rest)
+		case c == '\\':
+			i++
+		case c < ' ':
+			return 0
+		}
+	}
+	return 0
+}
+
+// learn takes the form of a plain event.
+func (f *chunkForm) learn(event []byte) {
+	if f.credit == 0 || len(event) > maxFormBytes {
+		return
+	}
+	f.credit--
+	f.event, f.text, f.rest = f.event[:0], 0, 0
+	for _, key := range [...]string{`"content":"`, `"text":"`, `"reasoning_content":"`, `"reasoning":"`} {
+		i := bytes.Index(event, []byte(key))
+		if i < 0 {
+			continue
+		}
+		i += len(key)
+		s := scanner{b: event}
+		end, _ := s.str(i - 1)
+		if end < 0 {
+			return
+		}
+		f.event, f.text, f.rest = append(f.event, event...), i, end-1
+		return
+	}
+}
