@@ -156,15 +156,16 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 		return c.engineError(e, m, resp, v)
 	}
 
-	events := isEventStream(resp.Get("Content-Type"))
-	c.tap.reset(c, resp.Get("Content-Type"), openai.StreamOptions{
+	c.tap.reset(c, resp.Get("Content-Type"), resp.Opaque(), openai.StreamOptions{
 		Dialect: c.route.dialect, StripUsage: strip,
 		// Asked for without include_usage it does nothing, until we add that.
 		StripContinuous: strip && c.peek.ContinuousUsage,
+		WithholdError:   true,
 	})
+	events := c.tap.events
 	h := c.w.Header()
 	c.idHeaders(h)
-	if events {
+	if isEventStream(resp.Get("Content-Type")) {
 		h["Cache-Control"] = noCache
 		h["X-Accel-Buffering"] = noBuffering
 	}
@@ -173,20 +174,25 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	// A document of unknown length may be long in coming: its parts go out as
 	// they come, too.
 	exact := !events && resp.Get("Content-Length") != ""
-	done, err := resp.Relay(c.w, &c.tap, proxy.Options{KeepLength: exact, BoundWrites: c.req.ProtoMajor != 1})
+	done, err := resp.Relay(c.w, &c.tap, proxy.Options{
+		KeepLength: exact, BoundWrites: c.req.ProtoMajor != 1,
+		NeedBody: !c.route.open && status == http.StatusOK,
+	})
 	o.FirstContent, o.BytesOut = done.FirstContent, done.Bytes
 	if done.Started {
 		o.Status = status
-		if c.route.kind != routeStored { // what was counted when it was made
-			o.Usage, o.HasUsage = c.tap.usage()
-		}
+		c.noteUsage()
+	}
+	if !done.Started {
+		delete(h, "Cache-Control")
+		delete(h, "X-Accel-Buffering")
 	}
 	switch {
+	case errors.Is(err, errErrorEvent):
+		return c.engineEvent(e, m, c.tap.stream.ErrorData())
 	case err != nil:
 	case events && c.tap.stream.Failed():
-		// The engine has said itself that this is no answer. Whose fault it is,
-		// its breaker cannot tell.
-		o.Result = ResultCut
+		c.endedByEngine(e)
 		return false
 	case events && !c.route.open && !c.tap.stream.Ended():
 		err = errUnfinished
@@ -199,12 +205,18 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 		return false
 	}
 	if !done.Started {
-		delete(h, "Cache-Control")
-		delete(h, "X-Accel-Buffering")
 		return c.failed(e, err, time.Now())
 	}
 	c.cut(e, err)
 	return false
+}
+
+// noteUsage takes down what the answer has said so far that it cost. What is
+// stored was counted when it was made.
+func (c *call) noteUsage() {
+	if c.route.kind != routeStored {
+		c.out.Usage, c.out.HasUsage = c.tap.usage()
+	}
 }
 
 // errUnfinished: a stream came to its framing's end before its own.
@@ -285,22 +297,29 @@ func (c *call) cut(e *endpoint.Endpoint, err error) {
 		c.canceled()
 		return
 	}
-	if c.tap.events && c.tap.stream.Done() {
+	if rest := c.tap.Flush(); len(rest) > 0 {
+		n, _ := c.w.Write(rest)
+		o.BytesOut += int64(n)
+		c.noteUsage()
+	}
+	if c.tap.events && c.tap.stream.Done() && !c.tap.stream.Failed() {
 		o.Result = ResultOK // nothing but the framing's end is missing
+		_ = http.NewResponseController(c.w).Flush()
 		return
 	}
 	kind := proxy.KindCut
 	if ok {
 		kind = pe.Kind
 	}
+	if c.tap.events && c.tap.stream.Failed() {
+		c.endedByEngine(e)
+		return
+	}
 	o.Result = ResultCut
 	judgeError(kind).tell(e, time.Now())
 	c.rt.log.Warn("answer cut", "request", c.id, "endpoint", e.ID(), "kind", kind.String(), "bytes", o.BytesOut, "err", err)
 	if !c.tap.events {
 		c.broken = true // a document that ends early must not look whole
-		return
-	}
-	if c.tap.stream.Failed() {
 		return
 	}
 	ev := exchangeError(kind)
@@ -310,6 +329,21 @@ func (c *call) cut(e *endpoint.Endpoint, err error) {
 	}
 	_, _ = c.w.Write(c.errorEvent(ev))
 	_ = http.NewResponseController(c.w).Flush()
+}
+
+// endedByEngine ends a stream that its engine ended with an error event, which
+// the client has got. After content the breaker is told nothing: whose fault it is
+// nobody can tell. An engine that fails before any must not look free for it.
+func (c *call) endedByEngine(e *endpoint.Endpoint) {
+	c.out.Result = ResultCut
+	if c.tap.stream.MidEvent() { // without its blank line clients do not see it
+		_, _ = c.w.Write([]byte(openai.EventSeparator))
+	}
+	if c.tap.stream.SawContent() {
+		return
+	}
+	now := time.Now()
+	judgeEvent(openai.ErrorStatus(c.tap.stream.ErrorData()), e.Spec().Secret != "", now).tell(e, now)
 }
 
 // canceled notes that the client left. If it was the server that ended the

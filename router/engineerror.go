@@ -41,6 +41,22 @@ func (c *call) engineError(e *endpoint.Endpoint, m Model, resp *proxy.Response, 
 		c.canceled()
 		return false
 	}
+	return c.refused(e, m, a, v)
+}
+
+// engineEvent takes the data of an error event that came before anything else, as
+// if the engine had answered with the status that it stands for.
+func (c *call) engineEvent(e *endpoint.Endpoint, m Model, data []byte) (again bool) {
+	now := time.Now()
+	a := &engineAnswer{status: openai.ErrorStatus(data), contentType: "application/json", body: data}
+	v := judgeEvent(a.status, e.Spec().Secret != "", now)
+	v.tell(e, now)
+	return c.refused(e, m, a, v)
+}
+
+// refused tells the operator of an engine's error, and the client unless another
+// endpoint may do better.
+func (c *call) refused(e *endpoint.Endpoint, m Model, a *engineAnswer, v verdict) (again bool) {
 	note := func(message string, attrs ...any) {
 		c.rt.notices.warn(time.Now(), notice{message, e.ID(), a.status}, append(attrs, "request", c.id)...)
 	}

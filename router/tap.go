@@ -2,12 +2,13 @@ package router
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/llmgw/llmgw/router/openai"
 )
 
 // tap is the relay's view of an answer's format: a stream of events, or one
-// document.
+// document; or bytes that mean nothing, such as sound.
 type tap struct {
 	call   *call
 	events bool
@@ -19,10 +20,13 @@ type tap struct {
 	last   byte // of a document, white space left out
 }
 
-func (t *tap) reset(c *call, contentType string, o openai.StreamOptions) {
-	t.call, t.events, t.reads, t.last = c, isEventStream(contentType), 0, 0
+// reset prepares for an answer. opaque says that its content coding is not ours
+// to read, whatever its type.
+func (t *tap) reset(c *call, contentType string, opaque bool, o openai.StreamOptions) {
+	t.call, t.reads, t.last = c, 0, 0
+	t.events = isEventStream(contentType) && !opaque
 	// Sound, images and plain text have no usage, whatever they look like.
-	t.json = contentType == "" || mediaType(contentType, "application/json")
+	t.json = (contentType == "" || mediaType(contentType, "application/json")) && !opaque
 	t.stores = nil
 	if c.store {
 		t.stores = c
@@ -75,10 +79,14 @@ func (t *tap) Feed(p []byte) []byte {
 
 // Flush implements [proxy.Tap].
 func (t *tap) Flush() []byte {
-	if t.events {
-		return t.stream.Flush()
+	if !t.events {
+		return nil
 	}
-	return nil
+	rest := t.stream.Flush()
+	if t.call != nil && !t.call.route.open && !t.stream.Ended() {
+		return nil // it would be the first byte of an answer that has no end
+	}
+	return rest
 }
 
 // Progress implements [proxy.Tap].
@@ -100,10 +108,22 @@ func (t *tap) Content() bool {
 // Whole implements [proxy.Tap].
 func (t *tap) Whole() bool {
 	if t.events {
-		return t.stream.Done()
+		return t.stream.Ended()
 	}
 	return t.last == '}' || t.last == ']'
 }
+
+// Err implements [proxy.Tap].
+func (t *tap) Err() error {
+	if t.events && t.stream.Withheld() {
+		return errErrorEvent
+	}
+	return nil
+}
+
+// errErrorEvent: a stream began with an error event, of which the client has
+// seen nothing.
+var errErrorEvent = errors.New("router: the engine answered with an error event")
 
 func (t *tap) usage() (openai.Usage, bool) {
 	if t.events {

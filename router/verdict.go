@@ -50,6 +50,18 @@ func judgeStatus(status int, retryAfter string, secret bool, now time.Time) verd
 	return verdict{blame: blameNone}
 }
 
+// judgeEvent judges an error event that stands for a status. Its engine is up and
+// talks, so that "unavailable" means load, even without a time to wait.
+func judgeEvent(status int, secret bool, now time.Time) verdict {
+	if status == http.StatusServiceUnavailable || status == statusOverloaded {
+		return verdict{blameCool, 0, true}
+	}
+	return judgeStatus(status, "", secret, now)
+}
+
+// statusOverloaded is what Anthropic's API answers when it has too much to do.
+const statusOverloaded = 529
+
 // judgeError judges an exchange that failed before a byte went to the client.
 func judgeError(k proxy.Kind) verdict {
 	switch k {

@@ -28,6 +28,26 @@ func TestRetryBeforeTheFirstByte(t *testing.T) {
 		{"speaks no HTTP", func(x *exchange) { x.write("SSH-2.0-OpenSSH_9.9\r\n\r\n"); _ = x.Close() }},
 		{"says two lengths", func(x *exchange) { x.write(head(200, "Content-Length: 2", "Content-Length: 3") + "{}"); _ = x.Close() }},
 		{"closes after the head", func(x *exchange) { x.write(eventHead()); _ = x.Close() }},
+		{"streams nothing", func(x *exchange) { x.write(eventHead() + lastChunk) }},
+		{"streams nothing, of length 0", func(x *exchange) { x.write(head(200, "Content-Type: text/event-stream", "Content-Length: 0")) }},
+		{"streams nothing until it closes", func(x *exchange) { x.write(head(200, "Content-Type: text/event-stream")); _ = x.Close() }},
+		{"streams half an event", func(x *exchange) { x.write(eventHead() + chunk(`data: {"id":"c","cho`) + lastChunk) }},
+		{"streams an event without its end", func(x *exchange) { x.write(eventHead() + chunk(strings.TrimSpace(delta("x"))) + lastChunk) }},
+		{"streams half an event until it closes", func(x *exchange) {
+			x.write(head(200, "Content-Type: text/event-stream") + `data: {"id":"c","cho`)
+			_ = x.Close()
+		}},
+		{"answers nothing", func(x *exchange) { x.write(document(200, "")) }},
+		{"answers nothing in chunks", func(x *exchange) {
+			x.write(head(200, "Content-Type: application/json", "Transfer-Encoding: chunked") + lastChunk)
+		}},
+		{"streams an error", func(x *exchange) { x.write(eventHead() + chunk(errorEvent(500)) + chunk(doneEvent) + lastChunk) }},
+		{"streams an error and hangs", func(x *exchange) { x.write(eventHead() + chunk(errorEvent(500))); x.untilLeft() }},
+		{"streams an error in pieces", func(x *exchange) {
+			x.write(eventHead() + chunk(errorEvent(500)[:20]) + chunk(errorEvent(500)[20:]) + lastChunk)
+		}},
+		{"streams an error without its end", func(x *exchange) { x.write(eventHead() + chunk(strings.TrimSpace(errorEvent(500))) + lastChunk) }},
+		{"streams that it is overloaded", func(x *exchange) { x.write(eventHead() + chunk(errorEvent(503)) + lastChunk) }},
 		{"is silent", func(x *exchange) { x.untilLeft() }},
 		{"is silent after the head", func(x *exchange) { x.write(eventHead()); x.untilLeft() }},
 		{"500", func(x *exchange) { x.write(document(500, `{"error":"out of memory"}`)) }},

@@ -213,6 +213,7 @@ func (t *lineTap) Flush() []byte { return nil }
 func (t *lineTap) Progress() int { return t.tokens }
 func (t *lineTap) Content() bool { return t.content }
 func (t *lineTap) Whole() bool   { return t.done }
+func (t *lineTap) Err() error    { return nil }
 
 // tapFuncs is a tap made of its parts.
 type tapFuncs struct {

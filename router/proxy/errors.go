@@ -40,11 +40,14 @@ const (
 	// KindBody: the request's own body could not be read (Request.Open). It can
 	// happen before a byte has gone to the client, too. 503.
 	KindBody
+	// KindRefused: the answer says itself that it is none (Tap.Err). What the
+	// client gets is the caller's.
+	KindRefused
 )
 
 var kindNames = [...]string{
 	"unset", "dial", "lost", "header_timeout", "first_token_timeout", "idle_timeout", "total_timeout",
-	"cut", "protocol", "canceled", "client", "body",
+	"cut", "protocol", "canceled", "client", "body", "refused",
 }
 
 // String returns the kind's name as metrics and logs show it.
@@ -97,6 +100,7 @@ var (
 var (
 	errClosed   = errors.New("the engine closed the connection")
 	errShort    = errors.New("the engine closed the connection within the answer")
+	errNothing  = errors.New("the answer ended with nothing in it")
 	errDeadline = errors.New("the deadline passed")
 )
 

@@ -23,8 +23,12 @@ type Tap interface {
 	// Content reports whether content has come: a token, not a role.
 	Content() bool
 	// Whole reports whether a body may end here that nothing but the end of its
-	// connection ends.
+	// connection ends. It is asked after Flush.
 	Whole() bool
+	// Err is why the answer is none and its rest is not worth waiting for. It is
+	// asked whenever Feed returned nothing; if it is not nil, the relay stops with
+	// a KindRefused error that wraps it.
+	Err() error
 }
 
 // Options steer a relay.
@@ -35,6 +39,9 @@ type Options struct {
 	// not only once more than a socket's buffer has been written: the windows of
 	// HTTP/2 can stop an answer at its first byte.
 	BoundWrites bool
+	// NeedBody says that an answer without a byte for the client is none: its end
+	// is then a KindCut error, and not an empty body.
+	NeedBody bool
 }
 
 // Outcome is what a relay did.
@@ -60,8 +67,9 @@ const writeArmed = 16 << 10
 
 // Relay writes the answer to w: status, headers and body, one write and one
 // flush for each read from the engine, none of which waits for another event.
-// Nothing is written before a byte of the body has come, or its end, so that
-// until then the caller may try another engine. It ends the exchange.
+// Nothing is written before the tap has given a byte of the body out, or at its
+// end, so that until then the caller may try another engine. It ends the
+// exchange.
 //
 // On error the body so far ends where the engine stopped; what to write after
 // it is the caller's. Errors are of type *Error.
@@ -74,7 +82,7 @@ func (r *Response) Relay(w http.ResponseWriter, tap Tap, opts Options) (Outcome,
 	} else {
 		x = new(relay)
 	}
-	*x = relay{r: r, w: w, tap: tap, exact: opts.KeepLength && r.plain == nil, bound: opts.BoundWrites, last: r.sent}
+	*x = relay{r: r, w: w, tap: tap, exact: opts.KeepLength && r.plain == nil, bound: opts.BoundWrites, need: opts.NeedBody, last: r.sent}
 	err := x.run()
 	if !x.armed.IsZero() {
 		// The next answer on this connection starts without a deadline; bytes
@@ -94,6 +102,7 @@ type relay struct {
 	tap   Tap
 	exact bool   // the engine's length is the client's
 	bound bool   // every write to the client has a deadline
+	need  bool   // an empty body is no answer
 	held  []byte // of a short document, until it is whole
 
 	out      Outcome
@@ -190,6 +199,9 @@ func (x *relay) pass(b []byte) error {
 		x.progress, x.last = n, now
 	}
 	if len(b) == 0 {
+		if err := x.tap.Err(); err != nil {
+			return x.r.fail(KindRefused, err)
+		}
 		return nil
 	}
 	if err := x.write(b, now); err != nil {
@@ -223,9 +235,6 @@ func (x *relay) flush() error {
 // end was cut unless the tap knows better.
 func (x *relay) end() error {
 	r := x.r
-	if r.untilClose() && !x.tap.Whole() {
-		return r.fail(KindCut, errShort)
-	}
 	if len(x.held) > 0 { // net/http tells of the end in a read of its own
 		b := x.held
 		x.held = nil
@@ -234,7 +243,27 @@ func (x *relay) end() error {
 			return err
 		}
 	}
-	return x.write(x.tap.Flush(), time.Now())
+	rest := x.tap.Flush()
+	if len(rest) == 0 {
+		if err := x.tap.Err(); err != nil {
+			return r.fail(KindRefused, err)
+		}
+	}
+	cut := r.untilClose() && !x.tap.Whole()
+	switch {
+	case x.out.Started:
+	case cut:
+		return r.fail(KindCut, errShort)
+	case x.need && len(rest) == 0:
+		return r.fail(KindCut, errNothing)
+	}
+	if err := x.write(rest, time.Now()); err != nil {
+		return err
+	}
+	if cut {
+		return r.fail(KindCut, errShort)
+	}
+	return nil
 }
 
 func (x *relay) write(b []byte, now time.Time) error {

@@ -121,24 +121,42 @@ func (r *Response) ReadAll(limit int, patience time.Duration) ([]byte, error) {
 // that is known. Engines are not asked for any; one that uses it all the same
 // must not hide its usage, or bytes of ours, in it.
 func (r *Response) decode() {
-	coding := r.head.encoding
-	if r.http != nil {
-		coding = r.http.resp.Header.Get("Content-Encoding")
-	}
-	if coding == "" || r.done {
-		return
-	}
-	var open func(io.Reader) (io.Reader, error)
-	switch strings.ToLower(coding) {
-	case "gzip", "x-gzip":
-		open = func(src io.Reader) (io.Reader, error) { return gzip.NewReader(src) }
-	case "deflate":
-		open = func(src io.Reader) (io.Reader, error) { return zlib.NewReader(src) }
-	default:
+	open := decoder(r.coding())
+	if open == nil || r.done {
 		return // passed whole, coding and all
 	}
 	r.pull = &puller{r: r, buf: make([]byte, readBuffer)}
 	r.plain = &lateReader{open: open, src: r.pull}
+}
+
+// coding is the body's content coding, empty if it has none.
+func (r *Response) coding() string {
+	coding := r.head.encoding
+	if r.http != nil {
+		coding = r.http.resp.Header.Get("Content-Encoding")
+	}
+	if strings.EqualFold(coding, "identity") {
+		return ""
+	}
+	return coding
+}
+
+// Opaque reports whether the body has a content coding that Relay does not
+// decode: its bytes mean nothing to a tap, and nothing can be added to them.
+func (r *Response) Opaque() bool {
+	coding := r.coding()
+	return coding != "" && decoder(coding) == nil
+}
+
+// decoder is how to open a body of a content coding, nil if it is not known.
+func decoder(coding string) func(io.Reader) (io.Reader, error) {
+	switch strings.ToLower(coding) {
+	case "gzip", "x-gzip":
+		return func(src io.Reader) (io.Reader, error) { return gzip.NewReader(src) }
+	case "deflate":
+		return func(src io.Reader) (io.Reader, error) { return zlib.NewReader(src) }
+	}
+	return nil
 }
 
 // read returns the next bytes of the body, decoded, waiting until limit.
