@@ -51,9 +51,9 @@ func (c *calibrateCmd) Run(ctx context.Context, streams Streams) error {
 		return err
 	}
 	if c.Words != "" {
-		text, err := os.ReadFile(c.Words)
+		text, err := readWords(c.Words)
 		if err != nil {
-			return err
+			return fmt.Errorf("--words: %w", err)
 		}
 		if cfg.Words = strings.Fields(strings.ToValidUTF8(string(text), "")); len(cfg.Words) == 0 {
 			return fmt.Errorf("%s: no words; want text", c.Words)
@@ -116,4 +116,20 @@ func progressLine(w io.Writer) (show func(step string), end func()) {
 		}, func() {
 			fmt.Fprint(f, "\r\x1b[K")
 		}
+}
+
+// maxWordsBytes is more text than all prompts of a calibration together.
+const maxWordsBytes = 64 << 20
+
+func readWords(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxWordsBytes+1))
+	if err == nil && len(text) > maxWordsBytes {
+		err = fmt.Errorf("%s: more than %d MiB; some of the text is enough", path, maxWordsBytes>>20)
+	}
+	return text, err
 }

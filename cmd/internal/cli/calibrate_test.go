@@ -73,6 +73,7 @@ func TestCalibrateFails(t *testing.T) {
 		{[]string{"--url", "engine:8000"}, "want e.g. http://127.0.0.1:8000"},
 		{[]string{"--url", page.URL, "--api-key-file", "/nowhere"}, "/nowhere: no such file"},
 		{[]string{"--url", page.URL, "--words", "/dev/null"}, "/dev/null: no words"},
+		{[]string{"--url", page.URL, "--words", "/dev/zero"}, "--words: /dev/zero: more than 64 MiB"},
 	} {
 		out, err := exec.CommandContext(t.Context(), "llmgw", append([]string{"sim", "calibrate"}, tt.args...)...).CombinedOutput()
 		exit, ok := err.(*exec.ExitError)

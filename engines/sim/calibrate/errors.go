@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // What stands in the way of a calibration. All are found by [errors.Is].
@@ -60,17 +61,24 @@ func (e *ModelError) Error() string {
 	case len(e.Served) == 0:
 		return ErrModel.Error() + ": /v1/models lists none"
 	case e.Asked == "":
-		return fmt.Sprintf("%v: several are served, name one of %s", ErrModel, strings.Join(e.Served, ", "))
+		return fmt.Sprintf("%v: several are served, name one of %s", ErrModel, shorten(strings.Join(e.Served, ", ")))
 	default:
-		return fmt.Sprintf("%v: %q; the engine serves %s", ErrModel, e.Asked, strings.Join(e.Served, ", "))
+		return fmt.Sprintf("%v: %q; the engine serves %s", ErrModel, e.Asked, shorten(strings.Join(e.Served, ", ")))
 	}
 }
 
 func (e *ModelError) Unwrap() error { return ErrModel }
 
-// shorten keeps the beginning of a foreign text, on one line.
+// shorten keeps the beginning of a foreign text, on one line and harmless to a
+// terminal.
 func shorten(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
 	if r := []rune(s); len(r) > 200 {
 		s = string(r[:200]) + "…"
 	}

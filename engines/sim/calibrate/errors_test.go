@@ -93,9 +93,13 @@ func TestErrors(t *testing.T) {
 		{name: "event is no JSON", engine: fake{one, events(content, "{")}, is: calibrate.ErrNotEngine, message: "no JSON: {"},
 		{name: "no usage", engine: fake{one, events(content, content, "[DONE]")}, is: calibrate.ErrNoUsage, message: "stream_options.include_usage"},
 		{name: "usage of nothing", engine: fake{one, events(content, `{"usage":{"prompt_tokens":0,"completion_tokens":0}}`)}, is: calibrate.ErrNoUsage},
+		{
+			name: "usage of more than there can be", engine: fake{one, events(content, `{"usage":{"prompt_tokens":9,"completion_tokens":9223372036854775807}}`)},
+			is: calibrate.ErrStream, message: "9223372036854775807 completion tokens",
+		},
 		{name: "no content", engine: fake{one, events(`{"choices":[{"delta":{"role":"assistant"}}]}`, usage, "[DONE]")}, is: calibrate.ErrStream, message: "no content"},
 		{name: "error event", engine: fake{one, events(content, `{"error":{"message":"out of memory"}}`)}, is: calibrate.ErrStream, message: "out of memory"},
-		{name: "flat error event", engine: fake{one, events(content, `{"object":"error","message":"gone"}`)}, is: calibrate.ErrStream, message: "gone"},
+		{name: "flat error event", engine: fake{one, events(content, `{"object":"error","message":"gone\u001b[2J"}`)}, is: calibrate.ErrStream, message: "gone"},
 		{
 			name: "cut", engine: fake{one, func(w http.ResponseWriter, r *http.Request) {
 				events(content)(w, r)
@@ -247,4 +251,12 @@ func TestShortContext(t *testing.T) {
 			t.Errorf("unknown: %q", r.Model.Unknown)
 		}
 	})
+}
+
+// A model's name comes from the other side and goes to a terminal.
+func TestModelErrorIsPrintable(t *testing.T) {
+	err := &calibrate.ModelError{Served: []string{"a\x1b[2J", "b"}}
+	if got := err.Error(); !strings.HasSuffix(got, "name one of a?[2J, b") {
+		t.Errorf("got %q", got)
+	}
 }

@@ -22,8 +22,12 @@ type reading struct {
 func (r *reading) ttft() time.Duration { return r.times[0].Sub(r.sent) }
 func (r *reading) last() time.Time     { return r.times[len(r.times)-1] }
 
-// maxEventBytes bounds a line of a stream.
-const maxEventBytes = 1 << 20
+const (
+	// maxEventBytes bounds a line of a stream.
+	maxEventBytes = 1 << 20
+	// maxCount bounds what usage may say of one request, in tokens.
+	maxCount = 1 << 30
+)
 
 // event is what is read of one event, of either API.
 type event struct {
@@ -107,6 +111,9 @@ func (r *reading) finish(usage bool) error {
 		return fmt.Errorf("%w: no content in the whole answer", ErrStream)
 	case !usage || r.prompt < 1 || r.completion < 1:
 		return fmt.Errorf("%w: want usage with prompt_tokens and completion_tokens in the last event, asked for by stream_options.include_usage", ErrNoUsage)
+	case r.prompt > maxCount || r.completion > maxCount:
+		return fmt.Errorf("%w: usage of %d prompt and %d completion tokens; no request has more than %d",
+			ErrStream, r.prompt, r.completion, maxCount)
 	}
 	return nil
 }
