@@ -60,6 +60,8 @@ func isReason(value []byte) bool {
 // why it finished, as far as two byte searches tell. Quotes within text are
 // escaped, so that no output looks like a member; a second tool call has an index
 // as well, and costs no more than a closer look.
+// Such a chunk is not looked at for an error: engines that send one with choices
+// give "error" as the reason.
 func plainChoices(chunk []byte) bool {
 	const index, reason = `"index":`, `"finish_reason":`
 	first := false

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -159,6 +160,42 @@ func TestStreamAgainstPlain(t *testing.T) {
 	})
 }
 
+// TestStreamEndAgainstPlain compares what a Stream says of the end and of errors
+// with what decoding each chunk says.
+func TestStreamEndAgainstPlain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var in strings.Builder
+		seen, ended, failed := map[int]bool{}, map[int]bool{}, false
+		for range rapid.IntRange(0, 12).Draw(t, "chunks") {
+			index := rapid.SampledFrom([]int{0, 0, 0, 1, 10}).Draw(t, "index")
+			text := rapid.SampledFrom([]string{"a", "", `\n`, `\"`, `\"},\"finish_reason\":\"stop\"}]}`, `\"error\":1`, "x_x"}).Draw(t, "text")
+			reason := rapid.SampledFrom([]string{"null", "null", "null", `""`, `"null"`, `"stop"`}).Draw(t, "reason")
+			fail := rapid.SampledFrom([]string{"", "", "", `,"error":null`, `,"error":{"code":1}`}).Draw(t, "error")
+			if strings.HasSuffix(fail, "}") && reason == "null" {
+				reason = `"error"` // a choice that goes on is none that failed
+			}
+			if rapid.Bool().Draw(t, "index first") {
+				fmt.Fprintf(&in, `data: {"id":"c","choices":[{"index":%d,"delta":{"content":"%s"},"finish_reason":%s}]%s}`, index, text, reason, fail)
+			} else {
+				fmt.Fprintf(&in, `data: {"choices":[{"finish_reason":%s,"index":%d,"delta":{"content":"%s"}}],"id":"c"%s}`, reason, index, text, fail)
+			}
+			in.WriteString("\n\n")
+			if strings.HasSuffix(fail, "}") {
+				failed = true // such a chunk is an error and nothing else
+				continue
+			}
+			seen[index] = true
+			if reason == `"stop"` {
+				ended[index] = true
+			}
+		}
+		_, got := run(openai.StreamOptions{StripUsage: true}, in.String())
+		if want := len(seen) > 0 && len(ended) == len(seen); got.Finished != want || got.Failed != failed {
+			t.Fatalf("%s\nended %v, failed %v; want %v, %v", in.String(), got.Finished, got.Failed, want, failed)
+		}
+	})
+}
+
 // FuzzStream feeds anything, whole and in pieces, and compares.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(events(roleChunk, textChunk, usageChunk, done)), uint8(1), uint8(3), uint8(7))
@@ -172,8 +209,8 @@ func FuzzStream(f *testing.F) {
 		o := openai.StreamOptions{Dialect: openai.Dialect(dialect % 5), StripUsage: flags&1 != 0, StripContinuous: flags&2 != 0, WithholdError: flags&4 != 0}
 		want, whole := run(o, string(in))
 		var pieces []string
-		for n := int(step); len(in) > 0; n = n*5 + 1 {
-			k := min(len(in), n%97+1)
+		for n := int(step); len(in) > 0; n = (n*5 + 1) % 97 {
+			k := min(len(in), n+1)
 			pieces = append(pieces, string(in[:k]))
 			in = in[k:]
 		}
