@@ -1,0 +1,84 @@
+package prefix
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are an index's counters, and their collector.
+type metrics struct {
+	index *Index
+
+	lookups, hits, sends, sendHits, evicted    atomic.Uint64
+	observed, predicted, cached, agreed, union atomic.Uint64
+
+	descs [10]*prometheus.Desc
+}
+
+func newMetrics(x *Index) *metrics {
+	d := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("llmgw_prefix_"+name, help, nil, nil)
+	}
+	return &metrics{index: x, descs: [...]*prometheus.Desc{
+		d("lookups_total", "Prompts that were looked up in the approximate prefix index."),
+		d("hits_total", "Lookups that found an endpoint with a beginning of the prompt."),
+		d("sends_total", "Prompts that were sent to an endpoint and recorded."),
+		d("send_hits_total", "Prompts that were sent to an endpoint believed to hold a beginning of them."),
+		d("predicted_tokens_total", "Cached prompt tokens that were believed of the endpoints picked, where they said the real number."),
+		d("cached_tokens_total", "Cached prompt tokens that these endpoints said."),
+		d("agreed_tokens_total", "The smaller of the two, summed by answer."),
+		d("evicted_total", "Parts of prompts forgotten because the index was full."),
+		d("index_bytes", "Memory of the approximate prefix index."),
+		d("endpoints", "Endpoints in the approximate prefix index."),
+	}}
+}
+
+func (m *metrics) observe(predicted, cached int64) {
+	m.observed.Add(1)
+	m.predicted.Add(uint64(predicted))
+	m.cached.Add(uint64(cached))
+	m.agreed.Add(uint64(min(predicted, cached)))
+	m.union.Add(uint64(max(predicted, cached)))
+}
+
+// Describe sends all descriptions.
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range m.descs {
+		out <- d
+	}
+}
+
+// Collect sends the counters and gauges.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	counters := [...]*atomic.Uint64{&m.lookups, &m.hits, &m.sends, &m.sendHits, &m.predicted, &m.cached, &m.agreed, &m.evicted}
+	for i, c := range counters {
+		out <- prometheus.MustNewConstMetric(m.descs[i], prometheus.CounterValue, float64(c.Load()))
+	}
+	s := m.index.Stats()
+	out <- prometheus.MustNewConstMetric(m.descs[8], prometheus.GaugeValue, float64(s.Bytes))
+	out <- prometheus.MustNewConstMetric(m.descs[9], prometheus.GaugeValue, float64(s.Endpoints))
+}
+
+// Agreement is how well predictions met what engines said.
+type Agreement struct {
+	Answers              uint64 // in which the engine said it
+	PredictedTokens      uint64
+	CachedTokens         uint64 // as the engines said
+	MinTokens, MaxTokens uint64 // the smaller and the larger of the two, summed by answer
+}
+
+// Ratio is MinTokens over MaxTokens, in [0,1]: 1 if each prediction was exact.
+// It is false if nothing was predicted nor cached.
+func (a Agreement) Ratio() (float64, bool) {
+	if a.MaxTokens == 0 {
+		return 0, false
+	}
+	return float64(a.MinTokens) / float64(a.MaxTokens), true
+}
+
+// Agreement returns the sums since the index was made.
+func (x *Index) Agreement() Agreement {
+	m := x.metrics
+	return Agreement{m.observed.Load(), m.predicted.Load(), m.cached.Load(), m.agreed.Load(), m.union.Load()}
+}
