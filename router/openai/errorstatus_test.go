@@ -47,3 +47,17 @@ func TestErrorStatus(t *testing.T) {
 		})
 	}
 }
+
+func FuzzErrorStatus(f *testing.F) {
+	for _, data := range []string{
+		`{"error":{"message":"m","type":"BadRequestError","code":400}}`, `{"error":"m","error_type":"overloaded"}`,
+		`{"type":"error","code":"rate_limit_exceeded"}`, `{"error":{"code":99999999999999999999}}`, `[DONE]`,
+	} {
+		f.Add([]byte(data))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got := openai.ErrorStatus(data); got < 400 || got > 599 {
+			t.Errorf("%q: got %d", data, got)
+		}
+	})
+}
