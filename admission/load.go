@@ -1,0 +1,71 @@
+package admission
+
+import (
+	"math"
+	"time"
+)
+
+// Reading is a measurement that may be missing. The zero value is "unknown",
+// which is not a measurement of zero.
+type Reading struct {
+	value float64
+	known bool
+}
+
+// Read returns the known reading v. A NaN, an infinity and a number below 0
+// are no measurements and give the unknown reading.
+func Read(v float64) Reading {
+	if !(v >= 0) || math.IsInf(v, 0) {
+		return Reading{}
+	}
+	return Reading{value: v, known: true}
+}
+
+// Get returns the value and whether it is known. An unknown reading gives 0.
+func (r Reading) Get() (float64, bool) { return r.value, r.known }
+
+// Load is what is known of a pool's endpoints at one moment.
+type Load struct {
+	// Endpoints are those that a request of the pool may go to, in an order
+	// that changes seldom. None means that nothing is known to wait for: the
+	// pool is open, and who is to send the request finds out that it cannot.
+	Endpoints []EndpointLoad
+}
+
+// EndpointLoad is what is known of one endpoint's load.
+type EndpointLoad struct {
+	// ID names the instance, unique in the pool. What is learned of an engine
+	// is kept as long as its ID is there, so one that was started anew should
+	// have a new ID.
+	ID string
+	// Weight is the endpoint's share beside others; 0 means 1. Targets are
+	// meant per unit of it.
+	Weight float64
+	// InFlight is how many requests the caller has on the endpoint now, those
+	// of other pools included.
+	InFlight Reading
+	// MeasuredAt is when Running, Waiting and KVUsedRatio were measured; zero
+	// if they never were.
+	MeasuredAt time.Time
+	// MeasuredInFlight is what InFlight was then; unknown: InFlight is taken.
+	// What the engine had beyond it came from others.
+	MeasuredInFlight Reading
+	// Running is the number of requests in the running batch.
+	Running Reading
+	// Waiting is the number of requests that the engine holds back.
+	Waiting Reading
+	// KVUsedRatio is used KV-cache blocks over all, in [0,1].
+	KVUsedRatio Reading
+	// BatchCapacity is how many requests the engine is known to run at once,
+	// from its configuration for example. Known, it is believed instead of
+	// learned.
+	BatchCapacity Reading
+}
+
+// LoadSource says how loaded pools are.
+type LoadSource interface {
+	// Load appends what is known of the pool's endpoints to dst.Endpoints. It
+	// must not block and may be called concurrently. The controller owns dst
+	// and reuses it.
+	Load(pool string, dst *Load)
+}
