@@ -1,6 +1,7 @@
 package kvevents
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -35,3 +36,23 @@ func parseEndpoint(s string) (address, error) {
 
 // rank is the address of a data-parallel rank, for dialling or listening.
 func (a address) rank(r int) string { return net.JoinHostPort(a.host, strconv.Itoa(a.port+r)) }
+
+// Listen opens a tcp endpoint as engines are configured with: tcp://HOST:PORT,
+// where HOST may be * and PORT 0.
+func Listen(ctx context.Context, endpoint string) (net.Listener, error) {
+	a, err := parseEndpoint(endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("kvevents: %w", err)
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", a.rank(0))
+	if err != nil {
+		return nil, fmt.Errorf("kvevents: %w", err)
+	}
+	return ln, nil
+}
+
+// CheckEndpoint says what is wrong with an endpoint to listen on.
+func CheckEndpoint(endpoint string) error {
+	_, err := parseEndpoint(endpoint)
+	return err
+}

@@ -18,7 +18,8 @@ const (
 )
 
 // Decode reads the payload of a message in either encoding: what is not in the
-// payload (Topic, Rank, Sequence) is left zero. Fields and event types that it
+// payload (Topic, Rank, Sequence) is left zero. The batch's extra keys are parts
+// of payload. Fields and event types that it
 // does not know are skipped, the latter counted. Errors wrap [ErrMalformed] and
 // say where.
 func Decode(payload []byte) (*Batch, error) {
@@ -107,18 +108,17 @@ func (d *decoder) event(b *Batch, in []byte) ([]byte, error) {
 	}
 }
 
-// fieldsOf are the fields of the array form after the tag, in order; the first n
-// of the array. What stands beyond is fieldOther.
+// fieldsOf are an event's fields after its type, in the order of the array form,
+// which has the first n of them. The one after these came with the map form.
 func fieldsOf(k Kind) (fields [maxFields]field, n int) {
 	switch k {
 	case KindStored:
 		return [maxFields]field{
 			fieldHashes, fieldParent, fieldTokens, fieldBlockSize, fieldLoRAID, fieldMedium,
-			fieldLoRAName, fieldExtra, fieldGroup, fieldSpec, fieldOther, // sliding window
-			fieldLocality,
-		}, maxFields
+			fieldLoRAName, fieldExtra, fieldGroup, fieldSpec, fieldWindow, fieldLocality,
+		}, maxFields - 1
 	case KindRemoved:
-		return [maxFields]field{fieldHashes, fieldMedium, fieldGroup, fieldLocality}, 4
+		return [maxFields]field{fieldHashes, fieldMedium, fieldGroup, fieldLocality}, 3
 	default:
 		return fields, 0
 	}
@@ -153,10 +153,10 @@ func (d *decoder) arrayEvent(b *Batch, in []byte) ([]byte, error) {
 		return in, fmt.Errorf("type: %w", err)
 	}
 	e := partial{Event: Event{Kind: kindOf(tag), Medium: GPU}}
-	fields, _ := fieldsOf(e.Kind)
+	fields, known := fieldsOf(e.Kind)
 	for i := range n - 1 {
 		f := fieldOther
-		if i < len(fields) {
+		if i < known {
 			f = fields[i]
 		}
 		if rest, err = d.field(&e, f, rest); err != nil {
@@ -218,9 +218,9 @@ func finish(b *Batch, e *partial) error {
 		}
 	case KindStored:
 		switch {
-		case !e.hasHashes || !e.hasTokens || e.BlockSize == 0:
-			return fmt.Errorf("BlockStored without block_hashes, token_ids or block_size")
-		case len(e.Tokens) != len(e.Hashes)*e.BlockSize:
+		case !e.hasHashes || !e.hasTokens:
+			return fmt.Errorf("BlockStored without block_hashes or token_ids")
+		case len(e.Tokens) != 0 && len(e.Tokens) != len(e.Hashes)*e.BlockSize:
 			return fmt.Errorf("BlockStored of %d tokens in %d blocks of %d; want as many as fill them",
 				len(e.Tokens), len(e.Hashes), e.BlockSize)
 		case len(e.Extra) != 0 && len(e.Extra) != len(e.Hashes):
@@ -255,6 +255,7 @@ const (
 	fieldExtra
 	fieldGroup
 	fieldSpec
+	fieldWindow // not told
 	fieldLocality
 )
 
@@ -304,8 +305,8 @@ func (d *decoder) field(e *partial, f field, in []byte) (rest []byte, err error)
 		e.hasTokens = true
 		e.Tokens, rest, err = d.readTokens(in)
 	case fieldBlockSize:
-		if n, rest, err = msgp.ReadInt64Bytes(in); err == nil && (n < 1 || n > maxBlockSize) {
-			err = fmt.Errorf("block_size %d is out of range; want 1 to %d", n, maxBlockSize)
+		if n, rest, err = msgp.ReadInt64Bytes(in); err == nil && (n < 0 || n > maxBlockSize) {
+			err = fmt.Errorf("block_size %d is out of range; want 0 to %d", n, maxBlockSize)
 		}
 		e.BlockSize = int(n)
 	case fieldLoRAID:

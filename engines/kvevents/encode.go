@@ -11,8 +11,7 @@ type Encoding uint8
 
 // The encodings.
 const (
-	// Array is [tag, field…] with trailing defaults left out, as vLLM up to
-	// v0.23 and SGLang write.
+	// Array is [tag, field…], as vLLM up to v0.23 and SGLang write.
 	Array Encoding = iota + 1
 	// Map is {"type": tag, name: field…} with defaults left out, as vLLM
 	// writes from v0.24.
@@ -42,13 +41,9 @@ func ParseEncoding(s string) (Encoding, error) {
 }
 
 // Append appends b's payload (Time, Events, and EngineRank unless negative) to
-// dst, with hashes as integers.
+// dst, byte for byte as vLLM would, with hashes as integers.
 func Append(dst []byte, b *Batch, enc Encoding) []byte {
-	n := uint32(2)
-	if b.EngineRank >= 0 {
-		n = 3
-	}
-	dst = msgp.AppendArrayHeader(dst, n)
+	dst = msgp.AppendArrayHeader(dst, 3)
 	dst = msgp.AppendFloat64(dst, b.Time)
 	dst = msgp.AppendArrayHeader(dst, uint32(len(b.Events)))
 	for i := range b.Events {
@@ -58,10 +53,10 @@ func Append(dst []byte, b *Batch, enc Encoding) []byte {
 			dst = appendArray(dst, &b.Events[i])
 		}
 	}
-	if n == 3 {
-		dst = msgp.AppendInt(dst, b.EngineRank)
+	if b.EngineRank < 0 {
+		return msgp.AppendNil(dst)
 	}
-	return dst
+	return msgp.AppendUint(dst, uint(b.EngineRank))
 }
 
 func tag(k Kind) string {
@@ -104,17 +99,16 @@ func nameOf(f field) string {
 	}
 }
 
-// required says which fields stand there whatever their value. The others are
-// left out at their default, in the array form at its end only. lora_id and
-// medium have no default in vLLM's array form.
-func required(k Kind, f field, enc Encoding) bool {
+// written says whether the map form has f: not if it has its default, unless
+// vLLM's structures give it none.
+func written(e *Event, f field) bool {
 	switch f {
-	case fieldHashes, fieldParent, fieldTokens, fieldBlockSize:
-		return true
-	case fieldLoRAID, fieldMedium:
-		return enc == Array || k == KindStored
-	default:
+	case fieldOther:
 		return false
+	case fieldHashes, fieldParent, fieldTokens, fieldBlockSize, fieldLoRAID, fieldMedium, fieldLoRAName:
+		return true
+	default:
+		return !absent(e, f)
 	}
 }
 
@@ -144,9 +138,6 @@ func absent(e *Event, f field) bool {
 
 func appendArray(dst []byte, e *Event) []byte {
 	fields, n := fieldsOf(e.Kind)
-	for n > 0 && absent(e, fields[n-1]) && !required(e.Kind, fields[n-1], Array) {
-		n--
-	}
 	dst = msgp.AppendArrayHeader(dst, uint32(n+1))
 	dst = msgp.AppendString(dst, tag(e.Kind))
 	for _, f := range fields[:n] {
@@ -156,18 +147,18 @@ func appendArray(dst []byte, e *Event) []byte {
 }
 
 func appendMap(dst []byte, e *Event) []byte {
-	fields, known := fieldsOf(e.Kind)
+	fields, _ := fieldsOf(e.Kind)
 	n := uint32(1)
-	for _, f := range fields[:known] {
-		if !absent(e, f) || required(e.Kind, f, Map) {
+	for _, f := range fields {
+		if written(e, f) {
 			n++
 		}
 	}
 	dst = msgp.AppendMapHeader(dst, n)
 	dst = msgp.AppendString(dst, "type")
 	dst = msgp.AppendString(dst, tag(e.Kind))
-	for _, f := range fields[:known] {
-		if !absent(e, f) || required(e.Kind, f, Map) {
+	for _, f := range fields {
+		if written(e, f) {
 			dst = msgp.AppendString(dst, nameOf(f))
 			dst = appendField(dst, e, f)
 		}
@@ -193,7 +184,7 @@ func appendField(dst []byte, e *Event, f field) []byte {
 			dst = msgp.AppendUint32(dst, t)
 		}
 	case fieldBlockSize:
-		dst = msgp.AppendInt(dst, e.BlockSize)
+		dst = msgp.AppendUint(dst, uint(e.BlockSize))
 	case fieldMedium:
 		dst = msgp.AppendString(dst, e.Medium)
 	case fieldLoRAName:
@@ -208,7 +199,7 @@ func appendField(dst []byte, e *Event, f field) []byte {
 			}
 		}
 	case fieldGroup:
-		dst = msgp.AppendInt(dst, e.Group)
+		dst = msgp.AppendUint(dst, uint(e.Group))
 	case fieldSpec:
 		dst = msgp.AppendString(dst, e.Spec)
 	case fieldLocality:

@@ -39,7 +39,8 @@ type Event struct {
 	// the first begins a sequence. Of KindStored.
 	Parent    uint64
 	HasParent bool
-	// Tokens are the blocks' token ids, BlockSize for each hash. Of KindStored.
+	// Tokens are the blocks' token ids, BlockSize for each hash; or none, as
+	// vLLM tells of blocks that it keeps outside the GPU. Of KindStored.
 	Tokens    []uint32
 	BlockSize int
 	// LoRA is the adapter's name, or its number in decimal from engines that
