@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,6 +225,8 @@ func TestSubscriberClearedIsComplete(t *testing.T) {
 		if st := s.Status(0); !st.Complete || st.Sequence != 8 {
 			t.Errorf("status %+v after a clear", st)
 		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if r.last.Topic != "t" || r.last.EngineRank != 2 {
 			t.Errorf("batch %+v", r.last)
 		}
@@ -234,11 +237,11 @@ func TestSubscriberClearedIsComplete(t *testing.T) {
 func TestSubscriberConnectsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &engine{t: t}
-		dials := 0
+		var dials atomic.Int32
 		s, r := follow(t, e, false, func(_ *kvevents.Config, d *kvevents.Deps) {
 			dial := d.Dial
 			d.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-				dials++
+				dials.Add(1)
 				return dial(ctx, network, address)
 			}
 		})
@@ -252,8 +255,8 @@ func TestSubscriberConnectsAgain(t *testing.T) {
 		if s.Status(0).Connected {
 			t.Error("connected to an engine that refuses")
 		}
-		if dials < 100 || dials > 200 { // every 5 s, give or take a quarter
-			t.Errorf("%d tries in 10 minutes", dials)
+		if n := dials.Load(); n < 100 || n > 200 { // every 5 s, give or take a quarter
+			t.Errorf("%d tries in 10 minutes", n)
 		}
 		e.mu.Lock()
 		e.refuse = false
