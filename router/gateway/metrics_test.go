@@ -64,6 +64,7 @@ func TestMetricFamilies(t *testing.T) {
 		"llmgw_router_ttft_seconds",
 		"llmgw_schedule_decisions_total",
 		"llmgw_schedule_filter_drops_total",
+		"llmgw_schedule_prefix_decisions_total",
 		"llmgw_schedule_reconsidered_total",
 		"llmgw_schedule_vote_ratio",
 		"llmgw_scrape_duration_seconds",

@@ -43,6 +43,76 @@ func newPool(tb testing.TB, n int, now time.Time) []*endpoint.Endpoint {
 	return pool
 }
 
+// holding is a PrefixIndex of one answer.
+type holding []schedule.Holder
+
+func (h holding) Holders(_ *schedule.Request, out []schedule.Holder) (n, promptBytes int) {
+	return copy(out, h), 20000
+}
+
+func (holding) Picked(*schedule.Request, *endpoint.Endpoint) {}
+
+// holdingOf returns an index by which n endpoints hold half of any prompt.
+func holdingOf(pool []*endpoint.Endpoint, n int) holding {
+	var h holding
+	for i := range n {
+		h = append(h, schedule.Holder{Endpoint: pool[(i*37)%len(pool)], Bytes: 10000})
+	}
+	return h
+}
+
+// Decisions with everything: a session, and a prompt that eight endpoints hold.
+func BenchmarkDecideByPrefix(b *testing.B) {
+	for _, n := range []int{20, 100, 1000} {
+		for _, weights := range []string{"equal", "unequal"} {
+			b.Run(fmt.Sprintf("endpoints=%d/weights=%s", n, weights), func(b *testing.B) {
+				now := time.Now()
+				pool := newPool(b, n, now)
+				if weights == "unequal" {
+					w := make([]float64, n)
+					for i := range w {
+						w[i] = 1 + float64(i%4)
+					}
+					pool = weighted(b, w...)
+				}
+				s := newScheduler(b, schedule.Deps{Prefixes: holdingOf(pool, 8)})
+				rng := rand.New(rand.NewPCG(1, 2))
+				prompt := "p"
+				req := &schedule.Request{Model: "m", Session: "conversation-4711", Prompt: &prompt, Now: now}
+				b.ReportAllocs()
+				for b.Loop() {
+					_, held, err := s.Decide(schedule.Chat, req, pool, rng, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					held.Release()
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	now := time.Now()
+	pool := newPool(b, 1000, now)
+	s := newScheduler(b, schedule.Deps{Prefixes: holdingOf(pool, 8)})
+	prompt := "p"
+	var rec schedule.Decision
+	_, held, err := s.Decide(schedule.Chat, &schedule.Request{Session: "s", Prompt: &prompt, Now: now}, pool, nil, &rec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	held.Release()
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		if buf, err = rec.AppendBinary(buf[:0]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(buf)), "bytes")
+}
+
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range []int{3, 100, 1000} {
 		for _, session := range []string{"", "conversation-4711"} {

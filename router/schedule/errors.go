@@ -15,6 +15,9 @@ var (
 	// ErrBadScore: a scorer's vote is not in [0,1], a score is not a number,
 	// there is none, or a picker chose none of them.
 	ErrBadScore = errors.New("schedule: unusable score")
+	// ErrBadRecord: the bytes are no record of a decision, or of one in a form
+	// that this version does not know.
+	ErrBadRecord = errors.New("schedule: not a record of a decision")
 )
 
 // FilterDrops is how many endpoints one filter dropped.

@@ -10,34 +10,49 @@ import (
 // endpoints and the tenant, and never a session key or a secret. What is
 // unknown is absent.
 type Explanation struct {
-	Profile    string                 `json:"profile"`
-	Model      string                 `json:"model"`
-	Tenant     string                 `json:"tenant,omitempty"`
-	Band       string                 `json:"band,omitempty"`
-	Session    bool                   `json:"session"`
-	Pin        string                 `json:"pin,omitempty"`
-	At         time.Time              `json:"at"`
-	Picker     string                 `json:"picker"`
-	Draw       uint64                 `json:"draw"`
-	Attempts   int                    `json:"attempts"`
-	Picked     string                 `json:"picked,omitempty"`
-	Candidates []CandidateExplanation `json:"candidates"`
-	Dropped    []DropExplanation      `json:"dropped,omitempty"`
+	Profile  string    `json:"profile"`
+	Model    string    `json:"model"`
+	Tenant   string    `json:"tenant,omitempty"`
+	Band     string    `json:"band,omitempty"`
+	Session  bool      `json:"session"`
+	Pin      string    `json:"pin,omitempty"`
+	At       time.Time `json:"at"`
+	Picker   string    `json:"picker"`
+	Draw     uint64    `json:"draw"`
+	Attempts int       `json:"attempts"`
+	// Pool is how many endpoints there were, Considered how many were looked at:
+	// fewer if the pool was sampled.
+	Pool       int  `json:"pool"`
+	Considered int  `json:"considered"`
+	Sampled    bool `json:"sampled"`
+	// PromptBytes is the length of the prompt as the prefix index counts it;
+	// absent if no candidate holds any of it.
+	PromptBytes int                    `json:"prompt_bytes,omitempty"`
+	Picked      string                 `json:"picked,omitempty"`
+	Candidates  []CandidateExplanation `json:"candidates"`
+	Dropped     []DropExplanation      `json:"dropped,omitempty"`
 }
 
 // CandidateExplanation is one candidate's signals, votes and score.
 type CandidateExplanation struct {
-	Endpoint       string            `json:"endpoint"`
-	Picked         bool              `json:"picked"`
-	Score          float64           `json:"score"`
-	Weight         float64           `json:"weight"`
-	InFlight       int64             `json:"in_flight"`
-	Stale          bool              `json:"stale"`
-	LoadAgeSeconds *float64          `json:"load_age_seconds,omitempty"`
-	Running        *float64          `json:"running,omitempty"`
-	Waiting        *float64          `json:"waiting,omitempty"`
-	KVUsedRatio    *float64          `json:"kv_used_ratio,omitempty"`
-	Votes          []VoteExplanation `json:"votes"`
+	Endpoint       string   `json:"endpoint"`
+	Picked         bool     `json:"picked"`
+	Score          float64  `json:"score"`
+	Weight         float64  `json:"weight"`
+	InFlight       int64    `json:"in_flight"`
+	Stale          bool     `json:"stale"`
+	LoadAgeSeconds *float64 `json:"load_age_seconds,omitempty"`
+	Running        *float64 `json:"running,omitempty"`
+	Waiting        *float64 `json:"waiting,omitempty"`
+	KVUsedRatio    *float64 `json:"kv_used_ratio,omitempty"`
+	// Failures is the weight of recent ones.
+	Failures float64 `json:"failures,omitempty"`
+	// PrefixBytes is how much of the prompt the endpoint holds, by the word of
+	// its engine if PrefixExact. PrefixYields: it was passed over as too busy.
+	PrefixBytes  int               `json:"prefix_bytes,omitempty"`
+	PrefixExact  bool              `json:"prefix_exact,omitempty"`
+	PrefixYields bool              `json:"prefix_yields,omitempty"`
+	Votes        []VoteExplanation `json:"votes"`
 }
 
 // VoteExplanation is one scorer's vote on one candidate.
@@ -52,7 +67,7 @@ type VoteExplanation struct {
 type DropExplanation struct {
 	Endpoint string `json:"endpoint"`
 	Filter   string `json:"filter"`
-	State    string `json:"state"`
+	State    string `json:"state,omitempty"`
 }
 
 // String is the explanation in one line, as for a log: the pick, for whom if
@@ -71,6 +86,9 @@ func (x *Explanation) String() string {
 	if x.Band != "" {
 		fmt.Fprintf(&b, " in band %s", x.Band)
 	}
+	if x.Sampled {
+		fmt.Fprintf(&b, " from %d of %d", x.Considered, x.Pool)
+	}
 	for i := range x.Candidates {
 		c := &x.Candidates[i]
 		fmt.Fprintf(&b, "; %s %.3f", c.Endpoint, c.Score)
@@ -78,6 +96,12 @@ func (x *Explanation) String() string {
 		for _, v := range c.Votes {
 			fmt.Fprintf(&b, "%s%s %.2f*%g", sep, v.Scorer, v.Vote, v.Weight)
 			sep = " + "
+		}
+		if c.PrefixBytes > 0 {
+			fmt.Fprintf(&b, ", holds %d of %d B", c.PrefixBytes, x.PromptBytes)
+		}
+		if c.PrefixYields {
+			b.WriteString(" but is too busy")
 		}
 	}
 	for _, d := range x.Dropped {
@@ -98,36 +122,47 @@ func (d *Decision) Explain() *Explanation {
 		At:         d.At,
 		Draw:       d.Draw,
 		Attempts:   d.Attempts,
+		Pool:       d.Pool,
+		Considered: d.Considered(),
+		Sampled:    d.Sampled,
 		Candidates: make([]CandidateExplanation, 0, len(d.Candidates)),
 	}
 	if d.profile != nil {
 		x.Picker = d.profile.Picker.Name()
 	}
+	least, _ := leastLoad(d.Candidates)
 	for i := range d.Candidates {
-		x.Candidates = append(x.Candidates, d.explain(i))
+		x.Candidates = append(x.Candidates, d.explain(i, least))
+		x.PromptBytes = max(x.PromptBytes, d.Candidates[i].Prefix.PromptBytes)
 		if i == d.Picked {
-			x.Picked = d.Candidates[i].Endpoint.ID()
+			x.Picked = d.Candidates[i].name()
 		}
 	}
 	for _, drop := range d.Dropped {
-		x.Dropped = append(x.Dropped, DropExplanation{
-			Endpoint: drop.Endpoint.ID(),
-			Filter:   drop.Filter,
-			State:    drop.Endpoint.State(d.At).String(),
-		})
+		gone := DropExplanation{Endpoint: nameOf(drop.Endpoint, drop.Hash()), Filter: drop.Filter}
+		if drop.Endpoint != nil {
+			gone.State = drop.Endpoint.State(d.At).String()
+		}
+		x.Dropped = append(x.Dropped, gone)
 	}
 	return x
 }
 
-func (d *Decision) explain(i int) CandidateExplanation {
+func (d *Decision) explain(i int, least float64) CandidateExplanation {
 	c := &d.Candidates[i]
 	x := CandidateExplanation{
-		Endpoint: c.Endpoint.ID(),
+		Endpoint: c.name(),
 		Picked:   i == d.Picked,
 		Weight:   c.Weight,
 		InFlight: c.InFlight,
 		Stale:    c.Stale,
-		Votes:    make([]VoteExplanation, 0, len(d.Scorers())),
+		Failures: c.Failures,
+
+		PrefixBytes:  c.Prefix.Bytes,
+		PrefixExact:  c.Prefix.Exact,
+		PrefixYields: d.yields(c, least),
+
+		Votes: make([]VoteExplanation, 0, len(d.Scorers())),
 	}
 	if i < len(d.Scores) {
 		x.Score = d.Scores[i]

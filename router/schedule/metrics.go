@@ -35,6 +35,22 @@ func (o Outcome) String() string {
 	return "unset"
 }
 
+// prefixOutcome is what a decision made of what is known of its prompt's prefix.
+type prefixOutcome uint8
+
+const (
+	prefixNone     prefixOutcome = iota // no candidate holds any of it
+	prefixFollowed                      // the pick holds as much as any candidate
+	prefixYielded                       // the one that holds most is too busy
+	prefixOutvoted                      // another was better all the same
+	prefixOutcomes
+)
+
+// String returns the outcome as metrics spell it.
+func (o prefixOutcome) String() string {
+	return [prefixOutcomes]string{"none", "followed", "yielded", "outvoted"}[o]
+}
+
 // voteBuckets is how many equal buckets the votes of [0,1] are counted in.
 const voteBuckets = 10
 
@@ -56,6 +72,7 @@ type profileStats struct {
 	again    atomic.Uint64
 	drops    []atomic.Uint64 // by filter
 	votes    []voteStats     // by scorer
+	prefixes [prefixOutcomes]atomic.Uint64
 }
 
 func newProfileStats(filters, scorers int) *profileStats {
@@ -69,7 +86,7 @@ func newProfileStats(filters, scorers int) *profileStats {
 type collector struct {
 	profiles []*compiled
 
-	decisions, again, drops, votes *prometheus.Desc
+	decisions, again, drops, votes, prefixes *prometheus.Desc
 }
 
 func newCollector(profiles []*compiled) *collector {
@@ -80,9 +97,12 @@ func newCollector(profiles []*compiled) *collector {
 		again: prometheus.NewDesc("llmgw_schedule_reconsidered_total",
 			"Times that a decision was made again because another took its pick.", []string{"profile"}, nil),
 		drops: prometheus.NewDesc("llmgw_schedule_filter_drops_total",
-			"Endpoints that a filter took out of a decision.", []string{"profile", "filter"}, nil),
+			"Endpoints that a filter took out of a decision, of those that were looked at.", []string{"profile", "filter"}, nil),
 		votes: prometheus.NewDesc("llmgw_schedule_vote_ratio",
 			"A scorer's votes on the endpoints that were picked.", []string{"profile", "scorer"}, nil),
+		prefixes: prometheus.NewDesc("llmgw_schedule_prefix_decisions_total",
+			"Decisions on prompts whose prefix was looked up, by what came of it: none held it, the pick did, the one that held most yielded for being busy or was outvoted.",
+			[]string{"profile", "result"}, nil),
 	}
 }
 
@@ -100,6 +120,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			counter(c.decisions, p.stats.outcomes[o].Load(), p.Name, o.String())
 		}
 		counter(c.again, p.stats.again.Load(), p.Name)
+		for o := range prefixOutcomes {
+			counter(c.prefixes, p.stats.prefixes[o].Load(), p.Name, o.String())
+		}
 		for i, name := range p.blames {
 			counter(c.drops, p.stats.drops[i].Load(), p.Name, name)
 		}

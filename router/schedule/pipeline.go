@@ -57,6 +57,11 @@ type Profile struct {
 	Scorers []Weighted
 	// Picker chooses. Required.
 	Picker Picker
+	// Full: the whole pool is looked at, however large it is. Without, a large
+	// pool is sampled (Config.SampleAbove): beside the sample only endpoints that
+	// hold the prompt's beginning and, if SessionAffinity is among the scorers,
+	// those of the session are sure to be seen.
+	Full bool
 }
 
 // validate reports every fault of the profile, joined.

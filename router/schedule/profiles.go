@@ -12,7 +12,8 @@ const (
 	// cache that a short queue says nothing about, and recomputing it is what
 	// affinity saves most on.
 	LongContext = "long-context"
-	// Debug decides as Chat does; who uses it is shown the decision.
+	// Debug decides as Chat does but never on a sample; who uses it is shown the
+	// decision.
 	Debug = "debug"
 )
 
@@ -31,11 +32,16 @@ func ProfileNames() []string { return []string{Chat, Batch, LongContext, Debug} 
 // failure costs its request a whole second try. Weight itself counts next to
 // nothing: it is in the load votes already.
 //
+// What is known of a prompt's prefix counts for less than the loads together, so
+// that they can outvote it, and for more than either of them. It counts for less
+// in batches, where nobody waits for a first token and work lost on a prefill is
+// only that.
+//
 // Every picker is MaxScore: the reservation within each decision spreads what
 // this router sends, and the others are seen through the engines' queues.
 func Profiles(cfg Config) []Profile {
 	filters := []Filter{Present{}, Untried{}, Admitting{}}
-	build := func(name string, queue, inflight, kv, session float64) Profile {
+	build := func(name string, queue, inflight, kv, session, prefix float64) Profile {
 		p := Profile{
 			Name:    name,
 			Filters: filters,
@@ -49,15 +55,22 @@ func Profiles(cfg Config) []Profile {
 			},
 			Picker: MaxScore{},
 		}
+		if prefix > 0 {
+			p.Scorers = append(p.Scorers, Weighted{PrefixAffinity{
+				TargetBytes: cfg.TargetPrefixBytes, MaxGap: cfg.PrefixMaxGap, MaxRatio: cfg.PrefixMaxRatio,
+			}, prefix})
+		}
 		if session > 0 {
 			p.Scorers = append(p.Scorers, Weighted{SessionAffinity{LoadFactor: cfg.SessionLoadFactor}, session})
 		}
 		return p
 	}
+	debug := build(Debug, 2, 2, 1, 4, cfg.PrefixWeight)
+	debug.Full = true
 	return []Profile{
-		build(Chat, 2, 2, 1, 4),
-		build(Batch, 2, 1, 2, 0),
-		build(LongContext, 1, 1, 3, 4),
-		build(Debug, 2, 2, 1, 4),
+		build(Chat, 2, 2, 1, 4, cfg.PrefixWeight),
+		build(Batch, 2, 1, 2, 0, cfg.PrefixWeightBatch),
+		build(LongContext, 1, 1, 3, 4, cfg.PrefixWeight),
+		debug,
 	}
 }

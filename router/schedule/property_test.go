@@ -227,6 +227,7 @@ func TestLoadNeverRaisesAVote(t *testing.T) {
 			s.Score(&schedule.Request{Now: now}, []schedule.Candidate{less}, a[:])
 			if kind == "failure" {
 				e.Failed(now)
+				more = schedule.NewCandidate(e, now, cfg.StaleAfter)
 			}
 			if _, fresh := s.(schedule.Freshness); kind == "age" && fresh && load != nil {
 				more.Age += time.Second

@@ -17,6 +17,9 @@ type Request struct {
 	Tenant, Band string
 	// Session is the affinity key, empty for none.
 	Session string
+	// Prompt is what Deps.Prefixes knows the prompt by, nil for nothing. A
+	// pointer costs no allocation here.
+	Prompt any
 	// Pin is the ID of the only endpoint that the request may go to, as when it
 	// refers to what that one has stored; empty for none.
 	Pin string
@@ -30,13 +33,29 @@ type Request struct {
 	Tried []*endpoint.Endpoint
 	// Now is the time of the decision. Required.
 	Now time.Time
+	// PoolVersion is the version of the snapshot that the pool is from, for the
+	// record alone; 0 if that is nobody's concern.
+	PoolVersion uint64
+
+	replayed uint64 // stands for Session where a decision is made again
+}
+
+// sessionHash returns what the session is found by, false if there is none.
+func (r *Request) sessionHash() (uint64, bool) {
+	if r.Session != "" {
+		return hashSession(r.Session), true
+	}
+	return r.replayed, r.replayed != 0
 }
 
 // Candidate is one endpoint with the signals that a decision is made on, as
 // they were read at its begin. Make one with [NewCandidate].
 type Candidate struct {
-	// Endpoint is the instance.
+	// Endpoint is the instance. It is nil in a record that was read back, unless
+	// who read it filled it in.
 	Endpoint *endpoint.Endpoint
+	// Hash is the endpoint's Hash, by which a record names it.
+	Hash uint64
 	// Weight is its share of the load, positive.
 	Weight float64
 	// InFlight is how many requests of this router it has.
@@ -47,6 +66,11 @@ type Candidate struct {
 	Age time.Duration
 	// Stale: there is no measurement, or it is too old to be believed.
 	Stale bool
+	// Failures is the weight of its recent failures, as the endpoint's
+	// RecentFailures says.
+	Failures float64
+	// Prefix is how much of the prompt it holds. Filters do not see it.
+	Prefix PrefixMatch
 
 	// What the methods return, negative for unknown. They are worked out once,
 	// while the measurement is in the processor's cache.
@@ -68,6 +92,7 @@ func NewCandidate(e *endpoint.Endpoint, now time.Time, staleAfter time.Duration)
 
 func (c *Candidate) read(e *endpoint.Endpoint, now time.Time, staleAfter time.Duration) {
 	c.Endpoint = e
+	c.Hash = e.Hash()
 	c.Weight = e.Weight()
 	c.InFlight = e.InFlight()
 	c.Load = e.Load()
@@ -76,8 +101,14 @@ func (c *Candidate) read(e *endpoint.Endpoint, now time.Time, staleAfter time.Du
 		c.Age = max(now.Sub(c.Load.At), 0)
 		c.Stale = c.Age > staleAfter
 	}
+	c.Failures, c.Prefix = e.RecentFailures(now), PrefixMatch{}
+	c.work()
+}
+
+// work works out what the methods return.
+func (c *Candidate) work() {
 	c.waiting, c.kvUsed, c.requests = -1, -1, float64(c.InFlight)
-	if !c.Stale {
+	if c.Load != nil && !c.Stale {
 		c.estimate()
 	}
 }
@@ -111,6 +142,12 @@ func (c *Candidate) estimate() {
 // Waiting returns how many requests the engine holds back: those it said and
 // those decided since. It is false when that is unknown or stale.
 func (c *Candidate) Waiting() (float64, bool) { return max(c.waiting, 0), c.waiting >= 0 }
+
+// load is the requests per unit of weight.
+func (c *Candidate) load() float64 { return c.requests / c.Weight }
+
+// name is the endpoint's ID or, in a record that was read back, its hash.
+func (c *Candidate) name() string { return nameOf(c.Endpoint, c.Hash) }
 
 // Requests returns how many requests the engine has, running or waiting, those
 // of other routers included as far as the engine said. It is never less than

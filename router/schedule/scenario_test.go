@@ -24,9 +24,12 @@ import (
 //	reserve ID n=N       N requests in flight, untouched by decisions
 //	fail ID n=N; ok ID; cool ID for=D
 //	advance by=D         time passes
-//	decide [profile=P] [session=S] [tried=(ID,...)] [n=N] [keep]
+//	prefix PROMPT bytes=N the length of a prompt, and in lines
+//	                     "ID N [exact]" who holds how much of it
+//	decide [profile=P] [session=S] [prompt=P] [tried=(ID,...)] [n=N] [keep]
 //	                     N decisions, each released at once unless keep;
 //	                     prints the picks, and for n=1 the record
+//	picked               what the index was told since the last time
 //	inflight             what is in flight by endpoint
 type world struct {
 	t     *testing.T
@@ -35,6 +38,7 @@ type world struct {
 	specs []endpoint.Spec
 	pool  []*endpoint.Endpoint
 	sched *schedule.Scheduler
+	index *fakeIndex
 	rng   *rand.Rand
 }
 
@@ -130,8 +134,12 @@ func (w *world) run(d *datadriven.TestData) string {
 		target().CoolDown(w.now, w.duration(kv, "for"))
 	case "advance":
 		w.now = w.now.Add(w.duration(kv, "by"))
+	case "prefix":
+		w.index.set(words[0], w.prefix(d.Input), int(w.number(kv, "bytes", 0)))
 	case "decide":
 		return w.decide(kv, words)
+	case "picked":
+		return w.index.take()
 	case "inflight":
 	default:
 		w.t.Fatalf("unknown command %q", d.Cmd)
@@ -143,6 +151,19 @@ func (w *world) run(d *datadriven.TestData) string {
 		}
 	}
 	return out.String()
+}
+
+func (w *world) prefix(input string) []schedule.Holder {
+	var found []schedule.Holder
+	for line := range strings.Lines(input) {
+		fields := strings.Fields(line)
+		n, err := strconv.Atoi(fields[1])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		found = append(found, schedule.Holder{Endpoint: w.endpoint(fields[0]), Bytes: n, Exact: len(fields) > 2})
+	}
+	return found
 }
 
 func (w *world) makePool(input string) {
@@ -177,6 +198,9 @@ func (w *world) replace(specs []endpoint.Spec) {
 
 func (w *world) decide(kv map[string]string, words []string) string {
 	req := &schedule.Request{Model: "m", Session: kv["session"], Now: w.now}
+	if prompt, ok := kv["prompt"]; ok {
+		req.Prompt = &prompt
+	}
 	if tried := kv["tried"]; tried != "" {
 		for id := range strings.SplitSeq(tried, ",") {
 			req.Tried = append(req.Tried, w.endpoint(id))
@@ -217,6 +241,15 @@ func (w *world) show(out *strings.Builder, x *schedule.Explanation) {
 		for _, v := range c.Votes {
 			fmt.Fprintf(out, " %s=%.2f", v.Scorer, v.Vote)
 		}
+		if c.PrefixBytes > 0 {
+			fmt.Fprintf(out, " holds %d/%d", c.PrefixBytes, x.PromptBytes)
+		}
+		if c.PrefixExact {
+			out.WriteString(" exactly")
+		}
+		if c.PrefixYields {
+			out.WriteString(" yields")
+		}
 		out.WriteByte('\n')
 	}
 	for _, d := range x.Dropped {
@@ -226,10 +259,12 @@ func (w *world) show(out *strings.Builder, x *schedule.Explanation) {
 
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		index := newFakeIndex()
 		w := &world{
 			t:     t,
 			now:   time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC),
-			sched: newScheduler(t, schedule.Deps{}),
+			sched: newScheduler(t, schedule.Deps{Prefixes: index}),
+			index: index,
 			rng:   rand.New(rand.NewPCG(1, 2)),
 		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

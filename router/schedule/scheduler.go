@@ -23,6 +23,9 @@ type Deps struct {
 	// Profiles are added to the built-in ones; one of the same name replaces
 	// it.
 	Profiles []Profile
+	// Prefixes is asked for the holders of a request's prompt and told of the
+	// picks; nil: no prefix is known.
+	Prefixes PrefixIndex
 	// Registerer gets a collector of the scheduler's counters; nil leaves it
 	// unregistered.
 	Registerer prometheus.Registerer
@@ -31,9 +34,12 @@ type Deps struct {
 // Scheduler decides which endpoint a request goes to. Make one with New; it
 // may be used concurrently.
 type Scheduler struct {
-	staleAfter time.Duration
-	profiles   map[string]*compiled
-	records    sync.Pool
+	staleAfter  time.Duration
+	sampleAbove int
+	sampleSize  int
+	prefixes    PrefixIndex
+	profiles    map[string]*compiled
+	records     sync.Pool
 }
 
 // compiled is a profile made ready: the weights divided by their sum, and its
@@ -43,7 +49,10 @@ type compiled struct {
 	shares  []float64
 	blames  []string // the filters' names, and that of the breaker
 	refusal int      // the breaker's index in blames
-	stats   *profileStats
+	// sessions: a sample has to have the session's endpoint in it.
+	sessions bool
+	prefix   *PrefixAffinity // nil: the profile has none
+	stats    *profileStats
 }
 
 // New validates cfg and the profiles and returns a Scheduler.
@@ -51,7 +60,10 @@ func New(cfg Config, deps Deps) (*Scheduler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{staleAfter: cfg.StaleAfter, profiles: make(map[string]*compiled)}
+	s := &Scheduler{
+		staleAfter: cfg.StaleAfter, sampleAbove: cfg.SampleAbove, sampleSize: cfg.SampleSize,
+		prefixes: deps.Prefixes, profiles: make(map[string]*compiled),
+	}
 	s.records.New = func() any { return new(Decision) }
 	var errs []error
 	for _, p := range slices.Concat(Profiles(cfg), deps.Profiles) {
@@ -87,6 +99,12 @@ func compile(p Profile) *compiled {
 	var sum float64
 	for _, w := range p.Scorers {
 		sum += w.Weight
+		switch scorer := w.Scorer.(type) {
+		case SessionAffinity:
+			c.sessions = true
+		case PrefixAffinity:
+			c.prefix = &scorer
+		}
 	}
 	for _, w := range p.Scorers {
 		c.shares = append(c.shares, w.Weight/sum)
@@ -130,6 +148,11 @@ func (s *Scheduler) Decide(profile string, req *Request, pool []*endpoint.Endpoi
 	if req.Pin != "" {
 		pool = only(pool, req.Pin)
 	}
+	indexed := s.prefixes != nil && req.Prompt != nil
+	if indexed {
+		rec.Prompt = true
+		rec.holders.look(s.prefixes, req)
+	}
 
 	for rec.Attempts = 1; ; rec.Attempts++ {
 		picked, err := s.choose(p, req, pool, rec)
@@ -151,6 +174,10 @@ func (s *Scheduler) Decide(profile string, req *Request, pool []*endpoint.Endpoi
 		if err == nil {
 			rec.Picked = picked
 			p.count(rec, OutcomePicked)
+			if indexed {
+				s.prefixes.Picked(req, c.Endpoint)
+				p.countPrefix(rec)
+			}
 			return c.Endpoint, held, nil
 		}
 		// Somebody else took the place or the probe between the look and the
@@ -164,11 +191,19 @@ func (s *Scheduler) Decide(profile string, req *Request, pool []*endpoint.Endpoi
 
 // choose looks at the pool once and returns the index of its pick.
 func (s *Scheduler) choose(p *compiled, req *Request, pool []*endpoint.Endpoint, rec *Decision) (int, error) {
-	s.filter(p, req, pool, rec)
-	n := len(rec.Candidates)
-	if n == 0 {
+	s.look(p, req, pool, rec)
+	if len(rec.Candidates) == 0 {
 		return 0, p.noEndpoint(req, len(pool), rec)
 	}
+	return p.judge(req, rec)
+}
+
+// judge lets the scorers vote on the record's candidates and the picker choose,
+// and returns the index of its pick. Chance is that of the record's draw and
+// attempt, so that the same candidates give the same pick.
+func (p *compiled) judge(req *Request, rec *Decision) (int, error) {
+	rec.seed()
+	n := len(rec.Candidates)
 	rec.Scores = grow(rec.Scores, n)
 	rec.votes = grow(rec.votes, n*len(p.Scorers))
 	clear(rec.Scores)
@@ -177,7 +212,7 @@ func (s *Scheduler) choose(p *compiled, req *Request, pool []*endpoint.Endpoint,
 		w.Scorer.Score(req, rec.Candidates, votes)
 		if bad := addVotes(rec.Scores, votes, p.shares[i]); bad >= 0 {
 			return 0, fmt.Errorf("%w: scorer %s votes %v on %s; want [0,1]",
-				ErrBadScore, w.Scorer.Name(), votes[bad], rec.Candidates[bad].Endpoint.ID())
+				ErrBadScore, w.Scorer.Name(), votes[bad], rec.Candidates[bad].name())
 		}
 	}
 	picked, err := p.Picker.Pick(rec.rng, rec.Scores)
@@ -210,38 +245,6 @@ func addVotes(scores, votes []float64, share float64) int {
 			return i
 		}
 		scores[i] += share * v
-	}
-	return -1
-}
-
-// filter fills the record's candidates and drops.
-func (s *Scheduler) filter(p *compiled, req *Request, pool []*endpoint.Endpoint, rec *Decision) {
-	rec.Candidates = slices.Grow(rec.Candidates[:0], len(pool))[:len(pool)]
-	rec.Dropped = rec.Dropped[:0]
-	clear(rec.drops)
-	n := 0
-	for _, e := range pool {
-		c := &rec.Candidates[n]
-		c.read(e, req.Now, s.staleAfter)
-		if blame := p.blame(req, c, rec); blame >= 0 {
-			rec.Dropped = append(rec.Dropped, Drop{Endpoint: e, Filter: p.blames[blame]})
-			rec.drops[blame]++
-			continue
-		}
-		n++
-	}
-	rec.Candidates = rec.Candidates[:n]
-}
-
-// blame returns the index of what drops the candidate, or -1.
-func (p *compiled) blame(req *Request, c *Candidate, rec *Decision) int {
-	for i, f := range p.Filters {
-		if !f.Keep(req, c) {
-			return i
-		}
-	}
-	if len(rec.refused) > 0 && slices.Contains(rec.refused, c.Endpoint) {
-		return p.refusal
 	}
 	return -1
 }
@@ -280,4 +283,24 @@ func (p *compiled) count(rec *Decision, outcome Outcome) {
 	for i := range p.stats.votes {
 		p.stats.votes[i].observe(rec.votes[i*n+rec.Picked])
 	}
+}
+
+// countPrefix adds what became of the prompt's prefix to the profile's counters.
+func (p *compiled) countPrefix(rec *Decision) {
+	most := 0
+	for i := range rec.Candidates {
+		if rec.Candidates[i].Prefix.Bytes > rec.Candidates[most].Prefix.Bytes {
+			most = i
+		}
+	}
+	outcome := prefixOutvoted
+	switch held := rec.Candidates[most].Prefix.Bytes; {
+	case held == 0:
+		outcome = prefixNone
+	case held == rec.Candidates[rec.Picked].Prefix.Bytes:
+		outcome = prefixFollowed
+	case rec.Yields(most):
+		outcome = prefixYielded
+	}
+	p.stats.prefixes[outcome].Add(1)
 }

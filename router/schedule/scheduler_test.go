@@ -144,6 +144,10 @@ func TestNewNamesEveryFault(t *testing.T) {
 		"target_inflight: 0 is not positive; want e.g. 8",
 		"kv_ceiling: 0 is out of range; want more than 0 and at most 1, e.g. 0.9",
 		"session_load_factor: 0 is too small; want 1 or more, e.g. 1.25",
+		"target_prefix_bytes: 0 is not positive; want e.g. 1024",
+		"prefix_max_ratio: 0 is too small; want 1 or more, e.g. 1.5",
+		"sample_above: 0 is too small; want 1 or more, e.g. 128",
+		"sample_size: 0 is out of range; want 2 to 1024, e.g. 40",
 		"stale_after: 0s is not positive; want e.g. 10s",
 	}, "\n")
 	if _, err := schedule.New(schedule.Config{}, schedule.Deps{}); err == nil || err.Error() != want {

@@ -116,9 +116,9 @@ type CleanRecord struct{}
 func (CleanRecord) Name() string { return "record" }
 
 // Score votes by recent failures.
-func (CleanRecord) Score(req *Request, cs []Candidate, out []float64) {
+func (CleanRecord) Score(_ *Request, cs []Candidate, out []float64) {
 	for i := range cs {
-		out[i] = 1 / (1 + cs[i].Endpoint.RecentFailures(req.Now))
+		out[i] = 1 / (1 + cs[i].Failures)
 	}
 }
 

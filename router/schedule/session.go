@@ -24,7 +24,8 @@ func (SessionAffinity) Name() string { return "session" }
 
 // Score votes for the session's endpoint.
 func (s SessionAffinity) Score(req *Request, cs []Candidate, out []float64) {
-	if req.Session == "" {
+	session, sticky := req.sessionHash()
+	if !sticky {
 		for i := range out {
 			out[i] = neutral
 		}
@@ -41,17 +42,14 @@ func (s SessionAffinity) Score(req *Request, cs []Candidate, out []float64) {
 		equal = equal && c.Weight == cs[0].Weight
 	}
 	bound := s.LoadFactor * requests / weight
-	session := hashSession(req.Session)
 	chosen, best := -1, math.Inf(-1)
 	for i := range cs {
 		if out[i] > bound {
 			continue
 		}
-		rank := rendezvous(session, cs[i].Endpoint.Hash())
+		rank := rendezvous(session, cs[i].Hash)
 		if !equal {
-			// Each endpoint wins in proportion to its weight. With equal
-			// weights the order is that of the plain rank.
-			rank = -cs[i].Weight / math.Log(rank)
+			rank = weightedRank(cs[i].Weight, rank)
 		}
 		if rank > best {
 			chosen, best = i, rank
