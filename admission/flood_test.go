@@ -1,0 +1,274 @@
+package admission_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/llmgw/llmgw/admission"
+	"github.com/llmgw/llmgw/engines/sim"
+)
+
+// flood is a load on simulated engines, behind admission or not, run under
+// virtual time.
+type flood struct {
+	engine    sim.Config
+	engines   int
+	admission bool
+	scrape    time.Duration // between two measurements of an engine
+	known     admission.Reading
+	span      time.Duration
+	clients   []crowd
+	// platinum arrives one by one, at random times with this mean between.
+	every          time.Duration
+	prompt, output int
+	seed           uint64
+}
+
+// crowd is clients of one band that send their next request as soon as the last
+// has ended.
+type crowd struct {
+	band           string
+	clients        int
+	prompt, output int
+}
+
+// felt is what the platinum requests felt, and what became of the others.
+type felt struct {
+	total, ttft []time.Duration // of platinum, sorted
+	done        map[string]int  // by band
+	mostRunning int             // of one engine
+	end         admission.Saturation
+}
+
+func p99(d []time.Duration) time.Duration { return d[(len(d)*99+99)/100-1] }
+
+type job struct {
+	band           string
+	prompt, output int
+	closed         bool // sent again when it ends
+	born           time.Time
+	submitted      time.Time
+	ticket         admission.Ticket
+	engine         int
+	tenant         string
+}
+
+type floodRun struct {
+	flood
+	t        *testing.T
+	core     *admission.Core
+	rng      *rand.Rand
+	now      time.Time
+	cores    []*sim.Core
+	next     []time.Time
+	inflight []int
+	measured []admission.EndpointLoad // by engine, as scraped last
+	jobs     map[admission.Ticket]*job
+	result   felt
+}
+
+func (f flood) run(t *testing.T) felt {
+	t.Helper()
+	r := &floodRun{
+		flood: f, t: t, rng: rand.New(rand.NewPCG(f.seed, 1)), now: start(),
+		next: make([]time.Time, f.engines), inflight: make([]int, f.engines), measured: make([]admission.EndpointLoad, f.engines),
+		jobs: map[admission.Ticket]*job{},
+	}
+	r.result.done = map[string]int{}
+	for range f.engines {
+		core, err := sim.NewCore(f.engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.cores = append(r.cores, core)
+	}
+	cfg := admission.DefaultConfig()
+	cfg.QueueTTL = 100 * time.Hour
+	if !f.admission {
+		for i := range cfg.Bands {
+			cfg.Bands[i].SaturationCeiling = 2 // never waits
+		}
+	}
+	detector, err := admission.NewWorseOf(cfg.Saturation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.core, err = admission.NewCore(cfg, func(string) admission.Detector { return detector })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.loop()
+	r.result.end = detector.Explain(r.core.Leases())
+	slices.Sort(r.result.total)
+	slices.Sort(r.result.ttft)
+	return r.result
+}
+
+func (r *floodRun) loop() {
+	end := r.now.Add(r.span)
+	scrape := r.now
+	arrival := r.now.Add(2 * time.Second)
+	started := false
+	for r.now.Before(end) {
+		if !r.now.Before(scrape) {
+			r.scrapeAll()
+			scrape = scrape.Add(r.scrape)
+		}
+		if !started {
+			started = true
+			for _, c := range r.clients {
+				for i := range c.clients {
+					r.offer(&job{band: c.band, prompt: c.prompt, output: c.output, closed: true, tenant: strconv.Itoa(i % 7)})
+				}
+			}
+		}
+		if r.every > 0 && !r.now.Before(arrival) {
+			r.offer(&job{band: "platinum", prompt: r.prompt, output: r.output})
+			arrival = arrival.Add(time.Duration(r.rng.ExpFloat64() * float64(r.every)))
+		}
+		r.stepEngines()
+		soonest := scrape
+		if r.every > 0 && arrival.Before(soonest) {
+			soonest = arrival
+		}
+		for _, n := range r.next {
+			if !n.IsZero() && n.Before(soonest) {
+				soonest = n
+			}
+		}
+		r.now = soonest
+	}
+}
+
+// scrapeAll measures every engine and tells admission.
+func (r *floodRun) scrapeAll() {
+	for i, c := range r.cores {
+		s := c.Stats()
+		r.result.mostRunning = max(r.result.mostRunning, s.Running)
+		r.measured[i] = admission.EndpointLoad{
+			ID: strconv.Itoa(i), MeasuredAt: r.now, MeasuredInFlight: admission.Read(float64(r.inflight[i])),
+			Running: admission.Read(float64(s.Running)), Waiting: admission.Read(float64(s.Waiting)),
+			KVUsedRatio: admission.Read(s.KVUsedRatio()), BatchCapacity: r.known,
+		}
+	}
+	r.settle(r.core.Step(r.now, admission.PoolLoad{Pool: "m", Load: r.load()}))
+}
+
+func (r *floodRun) load() *admission.Load {
+	for i := range r.measured {
+		r.measured[i].InFlight = admission.Read(float64(r.inflight[i]))
+	}
+	return &admission.Load{Endpoints: r.measured}
+}
+
+func (r *floodRun) offer(j *job) {
+	j.born = r.now
+	ticket, granted := mustOffer(r.t, r.core, r.now, admission.Request{Pool: "m", Band: j.band, Tenant: j.tenant})
+	j.ticket = ticket
+	r.jobs[ticket] = j
+	if granted {
+		r.send(j)
+		return
+	}
+	r.settle(r.core.Step(r.now))
+}
+
+func (r *floodRun) settle(decisions []admission.Decision) {
+	for _, d := range decisions {
+		if d.Err != nil {
+			r.t.Fatal(d.Err)
+		}
+		r.send(r.jobs[d.Ticket])
+	}
+}
+
+// send gives the job to the engine with the fewest requests in flight.
+func (r *floodRun) send(j *job) {
+	best := 0
+	for i, n := range r.inflight {
+		if n < r.inflight[best] {
+			best = i
+		}
+	}
+	j.engine, j.submitted = best, r.now
+	r.inflight[best]++
+	r.cores[best].Submit(r.now, sim.Request{PromptTokens: j.prompt, OutputTokens: j.output, Owner: j})
+	if r.next[best].IsZero() || r.now.Before(r.next[best]) {
+		_, r.next[best] = r.cores[best].Step(r.now)
+	}
+}
+
+func (r *floodRun) stepEngines() {
+	for i, c := range r.cores {
+		if r.next[i].IsZero() || r.now.Before(r.next[i]) {
+			continue
+		}
+		batch, next := c.Step(r.now)
+		r.next[i] = next
+		var ended []*job
+		for _, s := range batch.Finished {
+			j := s.Owner.(*job)
+			ended = append(ended, j)
+			r.result.done[j.band]++
+			if j.band == "platinum" {
+				queued := j.submitted.Sub(j.born)
+				r.result.ttft = append(r.result.ttft, queued+s.TTFT())
+				r.result.total = append(r.result.total, queued+s.Elapsed())
+			}
+		}
+		for _, j := range ended {
+			r.inflight[j.engine]--
+			delete(r.jobs, j.ticket)
+			if !r.core.Release(r.now, j.ticket) {
+				r.t.Fatal("a lease was not there")
+			}
+		}
+		r.settle(r.core.Step(r.now))
+		for _, j := range ended {
+			if j.closed {
+				r.offer(&job{band: j.band, prompt: j.prompt, output: j.output, closed: true, tenant: j.tenant})
+			}
+		}
+	}
+}
+
+func ratio(a, b time.Duration) float64 {
+	return math.Round(100*float64(a)/float64(b)) / 100
+}
+
+func TestFloodExplore(t *testing.T) {
+	small := sim.DefaultConfig()
+	small.MaxNumSeqs = 16
+	tiny := sim.DefaultConfig()
+	tiny.MaxNumSeqs = 3
+	kv := sim.DefaultConfig()
+	kv.NumGPUBlocks, kv.MaxModelLen = 1000, 4096
+	for _, test := range []struct {
+		name   string
+		engine sim.Config
+	}{{"3", tiny}, {"16", small}, {"256", sim.DefaultConfig()}, {"kv", kv}, {"256k", sim.DefaultConfig()}} {
+		for _, crowd := range [][]crowd{
+			{},
+			{{"bronze", 500, 400, 200}},
+			{{"silver", 500, 400, 200}},
+			{{"gold", 20, 400, 200}},
+			{{"gold", 500, 400, 200}},
+			{{"gold", 500, 400, 200}, {"bronze", 500, 400, 200}},
+			{{"platinum", 500, 400, 200}},
+		} {
+			base := flood{
+				engine: test.engine, engines: 1, scrape: time.Second, span: 10 * time.Minute, admission: true,
+				every: 2 * time.Second, prompt: 400, output: 100, seed: 7, clients: crowd,
+			}
+			if test.name == "256k" {
+				base.known = admission.Read(256)
+			}
+			f := base.run(t)
+			t.Log(test.name, crowd, "total", p99(f.total), "ttft", p99(f.ttft), len(f.total), f.done, f.mostRunning, f.end)
+		}
+	}
+}

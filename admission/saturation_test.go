@@ -1,0 +1,223 @@
+package admission_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/llmgw/llmgw/admission"
+)
+
+func detector(tb testing.TB) *admission.WorseOf {
+	tb.Helper()
+	d, err := admission.NewWorseOf(admission.DefaultSaturationConfig())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+func known(v float64) admission.Reading { return admission.Read(v) }
+
+// TestSaturation shows what one look at a pool says (R-ADM-03, R-ADM-17).
+func TestSaturation(t *testing.T) {
+	now := start()
+	type endpoints = []admission.EndpointLoad
+	measured := func(running, waiting, kv admission.Reading) admission.EndpointLoad {
+		return admission.EndpointLoad{
+			ID: "a", MeasuredAt: now, InFlight: known(0), MeasuredInFlight: known(0),
+			Running: running, Waiting: waiting, KVUsedRatio: kv,
+		}
+	}
+	var none admission.Reading
+	for _, test := range []struct {
+		name   string
+		load   endpoints
+		leases int
+		want   float64
+	}{
+		{"no endpoints: open", nil, 100, 0},
+		{"idle", endpoints{measured(known(0), known(0), known(0))}, 0, 0},
+		{"no queue, KV 0.95: saturated", endpoints{measured(known(0), known(0), known(0.95))}, 0, 0.95 / 0.9},
+		{"long queue, KV 0: saturated", endpoints{measured(known(0), known(8), known(0))}, 0, 2},
+		{"KV at its ceiling", endpoints{measured(known(1), known(0), known(0.9))}, 1, 1},
+		{"half of the capacity that is taken for granted", endpoints{measured(none, none, none)}, 4, 0.5},
+		{"queued work: twice the capacity", endpoints{measured(none, none, none)}, 16, 2},
+		{"others run 6 of 8", endpoints{measured(known(6), known(0), known(0))}, 0, 6.0 / 8},
+		{"others run 12, so it can", endpoints{measured(known(12), known(0), known(0))}, 0, 12.0 / 15},
+		{"never measured: leases alone", endpoints{{ID: "a"}}, 2, 0.25},
+		{"capacity known", endpoints{{ID: "a", BatchCapacity: known(100)}}, 25, 0.25},
+		{"capacity known to be 0 is no capacity", endpoints{{ID: "a", BatchCapacity: known(0)}}, 2, 0.25},
+		{"weight 3", endpoints{{ID: "a", Weight: 3}}, 12, 0.5},
+		{"another pool's requests", endpoints{{ID: "a", InFlight: known(4)}}, 0, 0.5},
+		{"mine are among those in flight", endpoints{{ID: "a", InFlight: known(4)}}, 4, 0.5},
+		{"granted, not sent yet", endpoints{{ID: "a", InFlight: known(1)}}, 4, 0.5},
+		{"measurement from the future", endpoints{{ID: "a", MeasuredAt: now.Add(time.Hour), Running: known(4)}}, 0, 0.5},
+		{"stale: says nothing", endpoints{{
+			ID: "a", MeasuredAt: now.Add(-11 * time.Second), Running: known(100), Waiting: known(100), KVUsedRatio: known(1),
+		}}, 2, 0.25},
+		{"others by a measurement that saw 3 of mine", endpoints{{
+			ID: "a", MeasuredAt: now, InFlight: known(1), MeasuredInFlight: known(3), Running: known(5),
+		}}, 1, 3.0 / 8},
+		{"two engines: queue and KV over both", endpoints{
+			measured(known(0), known(4), known(0.9)),
+			{ID: "b", MeasuredAt: now, Running: known(0), Waiting: known(0), KVUsedRatio: known(0)},
+		}, 0, 0.5},
+		{"one of two has no metrics: its queue is not 0", endpoints{measured(known(0), known(4), none), {ID: "b"}}, 0, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := detector(t)
+			d.Observe(now, &admission.Load{Endpoints: test.load}, test.leases)
+			if got := d.Saturation(test.leases); math.Abs(got-test.want) > 1e-9 {
+				t.Errorf("saturation %v, want %v: %+v", got, test.want, d.Explain(test.leases))
+			}
+		})
+	}
+}
+
+// scrapes shows a detector one engine's measurements, a second apart.
+type scrapes struct {
+	d   *admission.WorseOf
+	now time.Time
+}
+
+func (s *scrapes) see(running, waiting float64) admission.Saturation {
+	s.now = s.now.Add(time.Second)
+	load := &admission.Load{Endpoints: []admission.EndpointLoad{{
+		ID: "a", MeasuredAt: s.now, Running: known(running), Waiting: known(waiting),
+	}}}
+	for range 3 { // looked at more often than measured
+		s.d.Observe(s.now, load, int(running+waiting))
+	}
+	return s.d.Explain(int(running + waiting))
+}
+
+// TestLearnedCapacity: the most that an engine was seen to run is what it can
+// (R-ADM-18).
+func TestLearnedCapacity(t *testing.T) {
+	s := &scrapes{detector(t), start()}
+	for _, running := range []float64{3, 20, 5} {
+		s.see(running, 0)
+	}
+	got := s.see(2, 0)
+	if got.Learned != 20 {
+		t.Errorf("learned %v, want 20", got.Learned)
+	}
+}
+
+// TestProbe: an engine that runs most of what it is thought able to and holds
+// nothing back is given more, and no more once it is full.
+func TestProbe(t *testing.T) {
+	s := &scrapes{detector(t), start()}
+	if got := s.see(2, 0); got.Capacity != 8 {
+		t.Fatalf("capacity %v at first, want the target", got.Capacity)
+	}
+	steps := 0
+	capacity := 8.0
+	for capacity < 256 {
+		next := s.see(math.Ceil(0.85*capacity), 0).Capacity
+		if next <= capacity {
+			t.Fatalf("capacity %v after %v", next, capacity)
+		}
+		capacity = next
+		steps++
+	}
+	if steps > 16 {
+		t.Errorf("%d measurements from 8 to 256, want 16 at most", steps)
+	}
+	// It runs 200 and holds some back, twice: that is its limit.
+	s.see(256, 0)
+	s.see(256, 40)
+	if got := s.see(256, 30); got.Capacity != 256 || got.Learned != 256 {
+		t.Errorf("capacity %v, learned %v of a full engine; want 256", got.Capacity, got.Learned)
+	}
+	for range 20 {
+		if got := s.see(250, 0); got.Capacity != 256 {
+			t.Fatalf("capacity %v soon after it was full", got.Capacity)
+		}
+	}
+	for range 20 {
+		s.see(250, 0)
+	}
+	if got := s.see(250, 0); got.Capacity <= 256 {
+		t.Errorf("capacity %v long after it was full; want another trial", got.Capacity)
+	}
+}
+
+// TestSmallEngine: an engine that runs fewer than the target is found out by
+// what it holds back, by several measurements and not by one.
+func TestSmallEngine(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		queue []float64 // while it runs 3
+		want  float64
+	}{
+		{"a queue once", []float64{6}, 8},
+		{"a queue twice", []float64{6, 3}, 3},
+		{"one request twice", []float64{1, 1}, 8},
+		{"one request three times, not in a row", []float64{1, 0, 1, 0, 0, 1}, 3},
+	} {
+		s := &scrapes{detector(t), start()}
+		s.see(3, 0)
+		var got admission.Saturation
+		for _, q := range test.queue {
+			got = s.see(3, q)
+		}
+		if got.Capacity != test.want {
+			t.Errorf("%s: capacity %v, want %v", test.name, got.Capacity, test.want)
+		}
+	}
+	// What looked small and was not grows again.
+	s := &scrapes{detector(t), start()}
+	s.see(1, 0)
+	s.see(1, 5)
+	if got := s.see(1, 5); got.Capacity != 1 {
+		t.Fatalf("capacity %v, want 1", got.Capacity)
+	}
+	capacity := 1.0
+	for range 60 {
+		capacity = s.see(math.Ceil(0.85*capacity), 0).Capacity
+	}
+	if capacity < 8 {
+		t.Errorf("capacity %v a minute later, want it to have grown", capacity)
+	}
+}
+
+// TestMomentaryQueue: what is held back for a moment, before the engine's next
+// batch, does not saturate; what two measurements saw does.
+func TestMomentaryQueue(t *testing.T) {
+	s := &scrapes{detector(t), start()}
+	s.see(100, 0)
+	if got := s.see(100, 40).Queue; got != 0 {
+		t.Errorf("queue %v after one measurement, want 0", got)
+	}
+	if got := s.see(130, 4).Queue; got != 1 {
+		t.Errorf("queue %v after two, want 1: the shorter over the target", got)
+	}
+}
+
+// TestInstances: what was learned goes with the instance, and a change of
+// order or a stall of the clock loses nothing.
+func TestInstances(t *testing.T) {
+	d := detector(t)
+	see := func(now time.Time, ids string, running float64) admission.Saturation {
+		load := &admission.Load{}
+		for _, id := range ids {
+			load.Endpoints = append(load.Endpoints, admission.EndpointLoad{
+				ID: string(id), MeasuredAt: now, Running: known(running), Waiting: known(1), MeasuredInFlight: known(running), InFlight: known(0),
+			})
+		}
+		d.Observe(now, load, 0)
+		return d.Explain(0)
+	}
+	see(start(), "ab", 20)
+	if got := see(start().Add(time.Second), "cba", 1); got.Learned != 41 || got.Endpoints != 3 {
+		t.Errorf("%+v, want 20 learned twice and 1", got)
+	}
+	if got := see(start().Add(2*time.Second), "c", 1); got.Learned != 1 || got.Capacity != 8 {
+		t.Errorf("%+v, want what is gone to be forgotten", got)
+	}
+	if got := see(start().Add(3*time.Second), "a", 1); got.Learned != 1 {
+		t.Errorf("%+v, want an instance that comes back to begin anew", got)
+	}
+}
