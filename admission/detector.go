@@ -111,6 +111,7 @@ type WorseOf struct {
 	cfg SaturationConfig
 
 	engines, spare []engine // spare is the next Observe's backing
+	shift          int      // how far from its old place the last engine looked up stood
 
 	external, capacity, learned float64
 	queue, kv                   float64
@@ -154,6 +155,7 @@ func (d *WorseOf) Observe(now time.Time, load *Load, leases int) {
 		}
 	}
 	d.engines, d.spare = engines, d.engines
+	d.shift = 0
 	d.external = max(0, demand-float64(leases))
 	d.queue, d.kv = 0, 0
 	if waitingTarget > 0 {
@@ -165,13 +167,15 @@ func (d *WorseOf) Observe(now time.Time, load *Load, leases int) {
 }
 
 // engine returns what is kept of the instance that stands at index i of the
-// new load: mostly it stood there before.
+// new load: mostly it stood there before, or as far from it as its neighbour
+// did.
 func (d *WorseOf) engine(i int, id string) engine {
-	if i < len(d.engines) && d.engines[i].id == id {
-		return d.engines[i]
+	if j := i + d.shift; j >= 0 && j < len(d.engines) && d.engines[j].id == id {
+		return d.engines[j]
 	}
 	for j := range d.engines {
 		if d.engines[j].id == id {
+			d.shift = j - i
 			return d.engines[j]
 		}
 	}
