@@ -32,9 +32,9 @@ type kind struct {
 	// loads says that the engine answers 503 while it loads, rather than
 	// listening only afterwards, and reads the model file once it listens.
 	loads bool
-	// finishesWhole says that the engine writes an answer that is not streamed
-	// to its end although the client has left.
-	finishesWhole bool
+	// noticesLate says that the engine goes on, for seconds or to the end, with
+	// an answer that is not streamed although the client has left.
+	noticesLate bool
 	// joinsTokens says that a stream's event has several tokens if the engine's
 	// HTTP side lags, so that no two streams need be alike.
 	joinsTokens bool
@@ -54,8 +54,8 @@ var kinds = map[string]kind{
 		paths:     []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"},
 		loads:     true,
 		// Seen at xllamacpp 2026.10.11549, with and without a router.
-		finishesWhole: true,
-		tooLong:       "exceeds the available context size",
+		noticesLate: true,
+		tooLong:     "exceeds the available context size",
 	},
 	"vllm": {
 		command: func(port int, model string) []string {
