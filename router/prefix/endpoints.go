@@ -22,6 +22,7 @@ type endpoint struct {
 
 	capacity float64 // estimated, in tokens
 	told     float64 // by SetCapacity, in tokens; 0: not told
+	reach    float64 // how many tokens it has kept and taken up since, at most, as answers showed
 	excess   float64 // evictions told, less those made here, in tokens
 
 	trusted, tested float64 // predicted tokens that were there, predicted tokens; decaying

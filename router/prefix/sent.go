@@ -57,16 +57,22 @@ func (x *Index) Send(id ID, c *Chain) Sent {
 	if s.before > 0 {
 		x.metrics.sendHits.Add(1)
 	}
-	e.clock += uint64(len(c.hashes)-int(s.before)) + 1
-	s.stamp = e.clock
-	x.grow(c)
-	// From the end: then what depends on a node is always older than it.
-	for i := len(x.path) - 1; i >= 0; i-- {
-		x.touch(e, id.slot, x.path[i])
-	}
+	s.stamp = x.use(e, id.slot, c, int(s.before), 1)
 	x.trim(e)
 	x.bound()
 	return s
+}
+
+// use makes e hold all of c, whose way in the tree is x.path, as the last thing
+// it used, and returns the stamp of that. Of c, e held the first before chunks.
+func (x *Index) use(e *endpoint, slot uint32, c *Chain, before int, seen uint32) uint64 {
+	e.clock += uint64(len(c.hashes)-before) + 1
+	x.grow(c)
+	// From the end: then what depends on a node is always older than it.
+	for i := len(x.path) - 1; i >= 0; i-- {
+		x.touch(e, slot, x.path[i], seen)
+	}
+	return e.clock
 }
 
 // believe fills s with what the endpoint holds on x.path.
@@ -108,7 +114,7 @@ func (x *Index) grow(c *Chain) {
 }
 
 // touch makes e hold what p matches, as the last thing it used.
-func (x *Index) touch(e *endpoint, slot uint32, p step) {
+func (x *Index) touch(e *endpoint, slot uint32, p step, seen uint32) {
 	t := &x.tree
 	n := t.nodes.at(p.node)
 	j := n.find(slot)
@@ -126,9 +132,7 @@ func (x *Index) touch(e *endpoint, slot uint32, p step) {
 		h.chunks, h.ready = p.matched, false
 	}
 	h.stamp = e.clock
-	if h.seen < math.MaxUint32 {
-		h.seen++
-	}
+	h.seen = max(h.seen, h.seen+seen, 1) // no wrap; 1 where it came back
 }
 
 // Observe corrects the index by what the engine said of a prompt that was sent.
@@ -143,25 +147,34 @@ func (x *Index) Observe(s Sent, c *Chain, u Usage) {
 	if e == nil {
 		return
 	}
-	bytes := float64(c.bytes)
-	e.model.learn(bytes, float64(u.PromptTokens))
-	x.confirm(s, c)
-	if !u.CachedKnown {
-		return
+	e.model.learn(float64(c.bytes), float64(u.PromptTokens))
+	if u.CachedKnown {
+		x.compare(e, &s, c, u)
 	}
+	x.confirm(e, &s, c)
+	x.trim(e)
+	x.bound()
+}
+
+// compare corrects what is believed of e by what it said of one prompt.
+func (x *Index) compare(e *endpoint, s *Sent, c *Chain, u Usage) {
 	cached := min(max(u.CachedTokens, 0), u.PromptTokens)
 	x.metrics.observe(int64(s.Predicted), cached)
 	e.test(float64(s.Predicted), float64(cached))
 	// A prompt's own ratio says best where in it the engine's cache ended.
-	real := int32(float64(cached) / float64(u.PromptTokens) * bytes / ChunkBytes)
+	real := int32(float64(cached) / float64(u.PromptTokens) * float64(c.bytes) / ChunkBytes)
+	if s.n > 0 && real > s.marks[s.n-1].end-8 {
+		since := float64(s.stamp-s.marks[s.n-1].stamp) * ChunkBytes * e.model.tokens / e.model.bytes
+		e.reach = math.Max(e.reach, since)
+	}
 	switch slack := s.before/8 + 8; {
 	case real < s.before-slack:
-		x.lost(e, &s, real)
+		x.lost(e, s, real)
 	case real > s.before+slack:
 		e.misses = 0
 		if e.full {
 			more := float64(real-s.before) * ChunkBytes * e.model.tokens / e.model.bytes
-			e.capacity += more
+			e.capacity += math.Min(4*more, e.capacity/4)
 			if e.told > 0 {
 				e.capacity = math.Min(e.capacity, e.told)
 			}
@@ -172,17 +185,16 @@ func (x *Index) Observe(s Sent, c *Chain, u Usage) {
 	}
 }
 
-// confirm notes that what was sent has been computed.
-func (x *Index) confirm(s Sent, c *Chain) {
+// confirm notes that what was sent has been computed. Engines keep a prompt's
+// blocks while it runs and count them as used when it ends.
+func (x *Index) confirm(e *endpoint, s *Sent, c *Chain) {
 	x.path = x.tree.walk(x.path[:0], c)
+	var now Sent
+	now.id = s.id
+	x.believe(&now)
+	x.use(e, s.id.slot, c, int(now.before), 0)
 	for _, p := range x.path {
-		j := x.tree.nodes.at(p.node).find(s.id.slot)
-		if j == 0 {
-			return
-		}
-		if h := x.tree.holds.at(j); h.chunks <= p.matched || h.stamp <= s.stamp {
-			h.ready = true
-		}
+		x.tree.holds.at(x.tree.nodes.at(p.node).find(s.id.slot)).ready = true
 	}
 }
 
@@ -213,10 +225,11 @@ func (x *Index) lost(e *endpoint, s *Sent, real int32) {
 		return
 	}
 	x.forget(e, m.stamp)
-	if since < e.capacity {
-		e.capacity = math.Max(e.capacity-(e.capacity-since)/4, minCapacityTokens)
-		x.trim(e)
-	}
+	held := math.Min(float64(e.chunks)*ChunkBytes*e.model.tokens/e.model.bytes, e.capacity)
+	e.reach = math.Min(e.reach, since)
+	e.capacity = math.Max((e.reach+held)/2, minCapacityTokens)
+	e.full = true
+	x.trim(e)
 }
 
 // Failed takes back what Send recorded, for a prompt that the engine did not
