@@ -5,6 +5,7 @@ package sim
 // needed; the least recently freed goes first. It mirrors vLLM's block pool
 // (vllm/v1/core/block_pool.py). Every operation is O(1).
 type blockPool struct {
+	log    *cacheLog   // nil: nobody is told
 	nodes  []blockNode // [0] is the sentinel of the free list
 	byHash map[uint64]int32
 	free   int // blocks without a reference, cached ones included
@@ -41,6 +42,7 @@ func (p *blockPool) take() int32 {
 	if n.cached {
 		delete(p.byHash, n.hash)
 		n.cached = false
+		p.log.removed(n.hash)
 	}
 	n.refs = 1
 	return id
@@ -61,18 +63,20 @@ func (p *blockPool) share(id int32) {
 	n.refs++
 }
 
-// remember publishes the content of a full, referenced block. If another
-// block holds the same, that one stays the one to find.
-func (p *blockPool) remember(id int32, hash uint64) {
+// remember publishes the content of a full, referenced block; true if it was
+// not there to find before. If another block holds the same, that one stays the
+// one to find.
+func (p *blockPool) remember(id int32, hash uint64) bool {
 	n := &p.nodes[id]
 	if n.cached {
-		return
+		return false
 	}
 	if _, ok := p.byHash[hash]; ok {
-		return
+		return false
 	}
 	n.hash, n.cached = hash, true
 	p.byHash[hash] = id
+	return true
 }
 
 // release drops the references of ids, last block first, so that of one
@@ -107,4 +111,5 @@ func (p *blockPool) clear() {
 	for i := range p.nodes {
 		p.nodes[i].cached = false
 	}
+	p.log.cleared()
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/llmgw/llmgw/engines/kvevents"
 )
 
 // Config describes one simulated engine. Start from [DefaultConfig] or
@@ -33,6 +35,9 @@ type Config struct {
 	// PrefixCaching keeps blocks of finished sequences until their room is
 	// needed. Default true.
 	PrefixCaching bool `yaml:"enable_prefix_caching"`
+	// KVEvents tells who asks what the prefix cache holds, vLLM's
+	// --kv-events-config.
+	KVEvents KVEvents `yaml:"kv_events"`
 	// Timing is what computation costs. Default: an 8B model in bf16 on one
 	// H100-class card.
 	Timing Timing `yaml:"timing"`
@@ -118,6 +123,12 @@ func DefaultConfig() Config {
 		BlockSize:           16,
 		NumGPUBlocks:        25600,
 		PrefixCaching:       true,
+		KVEvents: KVEvents{
+			Endpoint:    "tcp://127.0.0.1:5557",
+			Encoding:    kvevents.Map.String(),
+			BufferSteps: 10000,
+			HWM:         10000,
+		},
 		Timing: Timing{
 			Step:                    6450 * time.Microsecond,
 			PerSequence:             55 * time.Microsecond,
@@ -181,7 +192,7 @@ func (c Config) Validate() error {
 	if c.KeepAlive <= 0 {
 		bad("keep_alive: %v is not positive; want e.g. 5s", c.KeepAlive)
 	}
-	errs = append(errs, c.Timing.validate(), c.Output.validate(), c.Faults.validate())
+	errs = append(errs, c.KVEvents.validate(), c.Timing.validate(), c.Output.validate(), c.Faults.validate())
 	return errors.Join(errs...)
 }
 

@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"github.com/llmgw/llmgw/engines/kvevents"
 )
 
 // maxLag is how late a Step may come and still be treated as punctual: the
@@ -41,7 +43,7 @@ type Core struct {
 }
 
 // Batch is what one batch iteration did. Its slices are reused by the next
-// Step. The zero Batch means that no iteration ended.
+// Step. One without an End means that no iteration ended.
 type Batch struct {
 	Start, End     time.Time
 	PrefillTokens  int         // prompt tokens computed
@@ -50,6 +52,11 @@ type Batch struct {
 	Finished       []*Sequence // ended here; those with output are in Advanced too
 	Preemptions    int         // sequences that lost their blocks as it was planned
 	Running, Depth int         // sequences running and waiting after it
+
+	// CacheEvents is what happened to the prefix cache since the last Step, in
+	// order; also in a Batch of no iteration, and never without
+	// Config.KVEvents.Enabled. Tokens and hashes are parts of the requests'.
+	CacheEvents []kvevents.Event
 }
 
 // Stats are a Core's gauges, and counters since it was made.
@@ -70,16 +77,20 @@ type Stats struct {
 func (s Stats) KVUsedRatio() float64 { return float64(s.UsedBlocks) / float64(s.Blocks) }
 
 // NewCore validates cfg and returns an idle core. Only the fields from
-// MaxModelLen to Speed matter to it.
+// MaxModelLen to Speed, and KVEvents.Enabled, matter to it.
 func NewCore(cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Core{
+	c := &Core{
 		cfg:   cfg,
 		costs: newCosts(cfg.Timing, cfg.Speed),
 		pool:  newBlockPool(cfg.NumGPUBlocks),
-	}, nil
+	}
+	if cfg.KVEvents.Enabled {
+		c.pool.log = &cacheLog{blockSize: cfg.BlockSize}
+	}
+	return c, nil
 }
 
 // Stats returns the current gauges and counters.
@@ -113,6 +124,9 @@ func (c *Core) Submit(now time.Time, r Request) *Sequence {
 	if r.PromptTokens < 1 || r.OutputTokens < 0 || r.PromptTokens+r.OutputTokens > c.cfg.MaxModelLen {
 		panic("sim: request outside the context length")
 	}
+	if c.pool.log != nil && len(r.Tokens) < len(r.Blocks)*c.cfg.BlockSize {
+		panic("sim: request without the tokens of its blocks")
+	}
 	t := c.since(now)
 	s := &Sequence{
 		Owner:    r.Owner,
@@ -120,6 +134,8 @@ func (c *Core) Submit(now time.Time, r Request) *Sequence {
 		prompt:   r.PromptTokens,
 		output:   r.OutputTokens,
 		hashes:   r.Blocks,
+		content:  r.Tokens,
+		salt:     r.CacheSalt,
 		arrived:  t,
 		ready:    t + c.costs.request,
 		state:    stateWaiting,
@@ -161,7 +177,12 @@ func (c *Core) Abort(s *Sequence) bool {
 // time means not before the next Submit. A call that comes early changes
 // nothing. It costs O(running sequences).
 func (c *Core) Step(now time.Time) (Batch, time.Time) {
-	t := c.since(now)
+	b, next := c.step(c.since(now))
+	b.CacheEvents = c.pool.log.take()
+	return b, next
+}
+
+func (c *Core) step(t time.Duration) (Batch, time.Time) {
 	start := t
 	var b Batch
 	if c.busy {
@@ -266,7 +287,9 @@ func (c *Core) remember(s *Sequence) {
 	full := s.computed / c.cfg.BlockSize
 	i := s.nextFull/c.cfg.BlockSize - 1
 	for ; i < full && i < len(s.hashes); i++ {
-		c.pool.remember(s.blocks[i], s.hashes[i])
+		if c.pool.remember(s.blocks[i], s.hashes[i]) {
+			c.pool.log.stored(s, i)
+		}
 	}
 	s.nextFull = (i + 1) * c.cfg.BlockSize
 	if i >= len(s.hashes) {

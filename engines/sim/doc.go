@@ -20,6 +20,9 @@
 // connection; [Engine.Serve] answers on a listener, such as one of package
 // simtest, which has a network in memory.
 //
+// With [KVEvents] enabled the core's steps return what happened to the prefix
+// cache, and the engine publishes it as vLLM does (package kvevents).
+//
 // # Text
 //
 // An answer's text is [Text] of a key that depends on the prompt alone, one

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/llmgw/llmgw/engines/kvevents"
 )
 
 // ErrClosed is the cause when an answer ends because the engine was closed.
@@ -38,6 +40,7 @@ type Engine struct {
 	serial  atomic.Uint64 // of ids
 
 	faults atomic.Pointer[faultState]
+	events *kvevents.Publisher // nil: nobody is told of the cache
 	stored responseStore
 
 	mu      sync.Mutex
@@ -70,6 +73,11 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 		core:    core,
 		metrics: newMetrics(cfg),
 	}
+	if cfg.KVEvents.Enabled {
+		if e.events, err = kvevents.NewPublisher(cfg.KVEvents.publisher(), deps.Logger); err != nil {
+			return nil, fmt.Errorf("sim: %w", err)
+		}
+	}
 	e.faults.Store(&faultState{Faults: cfg.Faults})
 	e.routes = e.newRoutes()
 	return e, nil
@@ -90,6 +98,10 @@ func (e *Engine) ClearPrefixCache() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.core.ClearPrefixCache()
+	if !e.driving { // else the driver's next step tells of it
+		batch, _ := e.core.Step(time.Now())
+		e.deliver(&batch)
+	}
 }
 
 // SetFaults replaces the faults, from the next request on; Wedge and Silent
@@ -209,6 +221,9 @@ func (e *Engine) advance() (next time.Time, more bool) {
 // deliver counts a batch and tells the answers about their tokens. The caller
 // holds mu.
 func (e *Engine) deliver(b *Batch) {
+	if len(b.CacheEvents) > 0 {
+		e.events.Publish(time.Now(), 0, b.CacheEvents)
+	}
 	if b.End.IsZero() {
 		return
 	}

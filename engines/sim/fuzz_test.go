@@ -12,7 +12,7 @@ import (
 // stream, and leaves nothing behind.
 func FuzzRequest(f *testing.F) {
 	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens",
-		"/v1/embeddings", "/v1/rerank", "/v1/score", "/tokenize"}
+		"/v1/embeddings", "/v1/rerank", "/v1/score", "/tokenize", "/v1/chat/completions/render", "/v1/completions/render"}
 	for i, body := range []string{
 		`{"model":"sim-8b","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"u"}}]}],"stream":true,"stop":"a"}`,
 		`{"prompt":[[1,2],"a"],"n":2,"max_tokens":3,"echo":true,"stop":["b",""]}`,

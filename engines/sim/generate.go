@@ -108,7 +108,10 @@ func (e *Engine) newGeneration(prompts [][]uint32, s sampling, defaultMax int, c
 			c.plan(e.cfg, s, limit)
 			c.request = Request{
 				PromptTokens: len(prompt), OutputTokens: c.n, Owner: c,
-				Blocks: c.outputHashes(*h, i == 0),
+				Blocks: c.outputHashes(*h, i == 0), CacheSalt: s.CacheSalt,
+			}
+			if e.cfg.KVEvents.Enabled {
+				c.request.Tokens = c.outputTokens(prompt, len(c.request.Blocks)*e.cfg.BlockSize)
 			}
 			g.choices = append(g.choices, c)
 		}
@@ -201,6 +204,20 @@ func (c *choice) outputHashes(h chain, own bool) []uint64 {
 		h.add(tokenID(string(word)))
 	}
 	return h.hashes
+}
+
+// outputTokens continues the prompt's tokens over the answer, up to n in all.
+func (c *choice) outputTokens(prompt []uint32, n int) []uint32 {
+	if n <= len(prompt) {
+		return prompt[:n:n]
+	}
+	tokens := append(make([]uint32, 0, n), prompt...)
+	var word []byte
+	for i := 0; len(tokens) < n; i++ {
+		word = appendWord(word[:0], c.key, i)
+		tokens = append(tokens, tokenID(string(word)))
+	}
+	return tokens
 }
 
 // dialect shapes the answers of one API.

@@ -85,7 +85,10 @@ func (e *Engine) prefill(a *answer, inputs [][]uint32) (int, error) {
 		}
 		total += len(tokens)
 		c := &choice{gen: g, index: i, finish: "stop"}
-		c.request = Request{PromptTokens: len(tokens), Blocks: BlockHashes(0, tokens, e.cfg.BlockSize), Owner: c}
+		c.request = Request{
+			PromptTokens: len(tokens), Owner: c,
+			Blocks: BlockHashes(fnv(""), tokens, e.cfg.BlockSize), Tokens: tokens, // as a completion without salt
+		}
 		g.choices = append(g.choices, c)
 	}
 	g.unfinished.Store(int64(len(g.choices)))

@@ -57,6 +57,8 @@ func (e *Engine) newRoutes() *http.ServeMux {
 	post("/score", e.score)
 	post("/v1/score", e.score)
 	post("/tokenize", e.tokenize)
+	post("/v1/chat/completions/render", e.renderChat)
+	post("/v1/completions/render", e.renderCompletions)
 	get("/v1/models", e.listModels)
 	get("/health", e.health)
 	mux.HandleFunc("/ping", e.health)

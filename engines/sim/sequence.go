@@ -18,6 +18,12 @@ type Request struct {
 	// [BlockHashes]); those of the output may follow. Blocks beyond are never
 	// cached. The core keeps the slice and does not write to it.
 	Blocks []uint64
+	// Tokens are those of Blocks, block size for each, if the core tells of
+	// its cache (Config.KVEvents.Enabled); else they are not looked at. The
+	// core keeps the slice and does not write to it.
+	Tokens []uint32
+	// CacheSalt is told with the first block; Blocks have to begin with it.
+	CacheSalt string
 	// Owner is for the caller's use.
 	Owner any
 }
@@ -54,6 +60,8 @@ type Sequence struct {
 	preempted              bool // ever
 	blocks                 []int32
 	hashes                 []uint64
+	content                []uint32 // tokens of hashes, if somebody is told
+	salt                   string
 	arrived, ready         time.Duration
 	scheduled, firstToken  time.Duration
 	previous, last         time.Duration

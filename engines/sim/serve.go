@@ -30,12 +30,18 @@ func (e *Engine) Listener(ln net.Listener) net.Listener { return &listener{ln, e
 
 // Serve answers on ln until ctx is done, then aborts what runs, as vLLM does
 // on SIGTERM, closes the engine and ln, and returns nil. It returns an error
-// if ln fails before.
+// if ln fails before. If Config.KVEvents has an endpoint, it is served, too.
 func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
+	closeEvents, err := e.openKVEvents(ctx)
+	if err != nil {
+		_ = e.Close()
+		_ = ln.Close()
+		return fmt.Errorf("sim: %w", err)
+	}
+	defer closeEvents()
 	srv := e.Server()
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(e.Listener(ln)) }()
-	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:

@@ -33,6 +33,7 @@ type simServeCmd struct {
 	Speed        float64 `help:"How many times faster than the hardware it simulates; overrides the file."`
 	Faults       string  `help:"Faults from the start, as in split_bytes=1;crlf=true; help lists them all."`
 	FaultControl bool    `help:"Let clients cause faults by the header X-Sim-Faults and PUT /sim/faults."`
+	KVEvents     string  `name:"kv-events" help:"Tell of the prefix cache at this endpoint, as in tcp://127.0.0.1:5557; the rest stands in the file."`
 	JSON         bool    `name:"json" help:"Print one JSON line with base_url and models when it serves."`
 }
 
@@ -63,6 +64,9 @@ func (c *simServeCmd) Run(ctx context.Context, streams Streams, log *slog.Logger
 	var err error
 	if cfg.Faults, err = sim.ParseFaults(cfg.Faults, c.Faults); err != nil {
 		return fmt.Errorf("--faults: %w; --faults=help explains them", err)
+	}
+	if c.KVEvents != "" {
+		cfg.KVEvents.Enabled, cfg.KVEvents.Endpoint = true, c.KVEvents
 	}
 	cfg.FaultControl = cfg.FaultControl || c.FaultControl
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
