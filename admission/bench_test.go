@@ -29,7 +29,7 @@ func BenchmarkAdmitFree(b *testing.B) {
 			ctl := newController(b, admission.Deps{Load: newEngines(n)}, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				lease, err := ctl.Admit(context.Background(), one)
+				lease, err := ctl.Admit(context.Background(), one())
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -45,7 +45,7 @@ func BenchmarkAdmitParallel(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			lease, err := ctl.Admit(context.Background(), one)
+			lease, err := ctl.Admit(context.Background(), one())
 			if err != nil {
 				b.Error(err)
 				return
@@ -67,7 +67,7 @@ func BenchmarkGrant(b *testing.B) {
 					names[i] = fmt.Sprint("tenant-", i)
 				}
 				now := start()
-				running, _ := mustOffer(b, core, now, one)
+				running, _ := mustOffer(b, core, now, one())
 				for i := range waiting {
 					mustOffer(b, core, now, admission.Request{Pool: "m", Tenant: names[i%tenants]})
 				}
@@ -92,9 +92,9 @@ func BenchmarkGrant(b *testing.B) {
 // included.
 func TestAdmitAllocs(t *testing.T) {
 	ctl := newController(t, admission.Deps{Load: newEngines(10), Now: start}, nil)
-	mustAdmit(t, ctl, one).Release()
+	mustAdmit(t, ctl, one()).Release()
 	if n := testing.AllocsPerRun(1000, func() {
-		lease, err := ctl.Admit(t.Context(), one)
+		lease, err := ctl.Admit(t.Context(), one())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func run(t *testing.T, ctl *admission.Controller) (stop func()) {
 	return stop
 }
 
-var one = admission.Request{Pool: "m", Band: "platinum", Tenant: "a"}
+func one() admission.Request { return admission.Request{Pool: "m", Band: "platinum", Tenant: "a"} }
 
 func mustAdmit(t *testing.T, ctl *admission.Controller, r admission.Request) admission.Lease {
 	t.Helper()
@@ -87,11 +87,11 @@ func mustAdmit(t *testing.T, ctl *admission.Controller, r admission.Request) adm
 func TestReleaseWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctl := newController(t, admission.Deps{Load: &capacity{n: 1}}, nil)
-		a, b := mustAdmit(t, ctl, one), mustAdmit(t, ctl, one) // at saturation 0 and 1
+		a, b := mustAdmit(t, ctl, one()), mustAdmit(t, ctl, one()) // at saturation 0 and 1
 		begun := time.Now()
 		admitted := make(chan admission.Lease)
 		go func() {
-			lease, err := ctl.Admit(t.Context(), one)
+			lease, err := ctl.Admit(t.Context(), one())
 			if err != nil {
 				t.Error(err)
 			}
@@ -110,7 +110,7 @@ func TestReleaseWakes(t *testing.T) {
 		}
 		a.Release() // again: nothing
 		go func() {
-			lease, _ := ctl.Admit(t.Context(), one)
+			lease, _ := ctl.Admit(t.Context(), one())
 			admitted <- lease
 		}()
 		synctest.Wait()
@@ -130,10 +130,10 @@ func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctl := newController(t, admission.Deps{Load: &capacity{n: 1}}, nil)
 		run(t, ctl)
-		mustAdmit(t, ctl, one)
-		mustAdmit(t, ctl, one)
+		mustAdmit(t, ctl, one())
+		mustAdmit(t, ctl, one())
 		begun := time.Now()
-		_, err := ctl.Admit(t.Context(), one)
+		_, err := ctl.Admit(t.Context(), one())
 		rejected, ok := errors.AsType[*admission.RejectedError](err)
 		if !ok || !errors.Is(err, admission.ErrExpired) || rejected.Reason != admission.ReasonExpired {
 			t.Fatalf("error %v, want ErrExpired", err)
@@ -154,13 +154,13 @@ func TestLoadWakes(t *testing.T) {
 		source := &capacity{n: 1}
 		ctl := newController(t, admission.Deps{Load: source}, nil)
 		run(t, ctl)
-		mustAdmit(t, ctl, one).Release()
+		mustAdmit(t, ctl, one()).Release()
 		time.Sleep(time.Hour) // nothing to do: Run sleeps
-		mustAdmit(t, ctl, one)
-		mustAdmit(t, ctl, one)
+		mustAdmit(t, ctl, one())
+		mustAdmit(t, ctl, one())
 		time.AfterFunc(time.Second, func() { source.set(2) })
 		begun := time.Now()
-		mustAdmit(t, ctl, one)
+		mustAdmit(t, ctl, one())
 		if waited := time.Since(begun); waited < time.Second || waited > time.Second+10*time.Millisecond {
 			t.Errorf("admitted after %v", waited)
 		}
@@ -173,11 +173,11 @@ func TestNoEndpoints(t *testing.T) {
 		source := &capacity{n: 1}
 		ctl := newController(t, admission.Deps{Load: source}, nil)
 		run(t, ctl)
-		mustAdmit(t, ctl, one)
-		mustAdmit(t, ctl, one)
+		mustAdmit(t, ctl, one())
+		mustAdmit(t, ctl, one())
 		time.AfterFunc(time.Second, func() { source.set(0) })
-		mustAdmit(t, ctl, one)
-		mustAdmit(t, ctl, one)
+		mustAdmit(t, ctl, one())
+		mustAdmit(t, ctl, one())
 	})
 }
 
@@ -186,11 +186,11 @@ func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctl := newController(t, admission.Deps{Load: &capacity{n: 1}}, nil)
 		stop := run(t, ctl)
-		lease := mustAdmit(t, ctl, one)
-		mustAdmit(t, ctl, one)
+		lease := mustAdmit(t, ctl, one())
+		mustAdmit(t, ctl, one())
 		refused := make(chan error, 1)
 		go func() {
-			_, err := ctl.Admit(t.Context(), one)
+			_, err := ctl.Admit(t.Context(), one())
 			refused <- err
 		}()
 		synctest.Wait()
@@ -198,7 +198,7 @@ func TestClose(t *testing.T) {
 		if err := <-refused; !errors.Is(err, admission.ErrClosed) {
 			t.Errorf("waiting: %v, want ErrClosed", err)
 		}
-		if _, err := ctl.Admit(t.Context(), one); !errors.Is(err, admission.ErrClosed) {
+		if _, err := ctl.Admit(t.Context(), one()); !errors.Is(err, admission.ErrClosed) {
 			t.Errorf("later: %v, want ErrClosed", err)
 		}
 		lease.Release()
@@ -210,17 +210,17 @@ func TestClose(t *testing.T) {
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctl := newController(t, admission.Deps{Load: &capacity{n: 1}}, func(c *admission.Config) { c.QueueCapacityPerBand = 1 })
-		mustAdmit(t, ctl, one)
-		mustAdmit(t, ctl, one)
+		mustAdmit(t, ctl, one())
+		mustAdmit(t, ctl, one())
 		ctx, cancel := context.WithCancelCause(t.Context())
 		left := errors.New("the client left")
 		refused := make(chan error, 1)
 		go func() {
-			_, err := ctl.Admit(ctx, one)
+			_, err := ctl.Admit(ctx, one())
 			refused <- err
 		}()
 		synctest.Wait()
-		if _, err := ctl.Admit(t.Context(), one); !errors.Is(err, admission.ErrQueueFull) {
+		if _, err := ctl.Admit(t.Context(), one()); !errors.Is(err, admission.ErrQueueFull) {
 			t.Fatalf("%v, want ErrQueueFull", err)
 		}
 		cancel(left)
@@ -230,7 +230,7 @@ func TestCancel(t *testing.T) {
 		}
 		short, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
-		if _, err := ctl.Admit(short, one); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := ctl.Admit(short, one()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, want the freed place, and then the deadline", err)
 		}
 	})
@@ -242,11 +242,11 @@ func TestPanic(t *testing.T) {
 	for range 10 {
 		func() {
 			defer func() { _ = recover() }()
-			defer mustAdmit(t, ctl, one).Release()
+			defer mustAdmit(t, ctl, one()).Release()
 			panic("a hook's own")
 		}()
 	}
-	mustAdmit(t, ctl, one)
+	mustAdmit(t, ctl, one())
 }
 
 // TestDisabled: everything passes, even a band that does not exist.
@@ -257,7 +257,7 @@ func TestDisabled(t *testing.T) {
 		for range 500 {
 			mustAdmit(t, ctl, admission.Request{Pool: "m", Band: "diamond"})
 		}
-		mustAdmit(t, ctl, one).Release()
+		mustAdmit(t, ctl, one()).Release()
 	})
 }
 
@@ -326,6 +326,7 @@ func TestMixedOutcomes(t *testing.T) {
 
 // outcome makes one request end in some way, and says which.
 func outcome(t *testing.T, ctl *admission.Controller, rng *rand.Rand, worker, i int) (kind string) {
+	t.Helper()
 	ctx := t.Context()
 	switch rng.IntN(4) {
 	case 0: // cancelled at some moment
@@ -435,6 +436,82 @@ func TestMetrics(t *testing.T) {
 		<-waited // expires
 		if v := gather(t, reg)["llmgw_admission_rejections_total{band=bronze,pool=m,reason=expired}"]; v != 1 {
 			t.Errorf("%v expired, want 1", v)
+		}
+		stop()
+	})
+}
+
+// canceler ends a context at the very moment at which its request is granted.
+type canceler struct {
+	granted int
+	cancel  context.CancelFunc
+}
+
+func (c *canceler) Record(r *admission.Record) {
+	for _, d := range r.Decisions {
+		if d.Err == nil {
+			c.granted++
+			c.cancel()
+		}
+	}
+}
+
+// TestCancelAsGranted: when the end of the context meets the grant the request
+// has a lease or has left, and nothing stays behind either way.
+func TestCancelAsGranted(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	rec := &canceler{}
+	ctl := newController(t, admission.Deps{Load: &capacity{n: 1}, Recorder: rec, Registerer: reg}, nil)
+	var waiting int
+	for range 200 {
+		a, b := mustAdmit(t, ctl, one()), mustAdmit(t, ctl, one())
+		ctx, cancel := context.WithCancel(t.Context())
+		rec.cancel = cancel
+		ended := make(chan error, 1)
+		go func() {
+			lease, err := ctl.Admit(ctx, one())
+			lease.Release()
+			ended <- err
+		}()
+		for waiting == 0 { // until it waits
+			waiting = int(gather(t, reg)["llmgw_admission_waiting_requests{band=platinum,pool=m}"])
+		}
+		waiting = 0
+		a.Release()
+		if err := <-ended; err != nil && !errors.Is(err, admission.ErrCancelled) {
+			t.Fatal(err)
+		}
+		b.Release()
+		cancel()
+	}
+	if rec.granted != 200 {
+		t.Errorf("%d granted, want 200", rec.granted)
+	}
+	if v := gather(t, reg)["llmgw_admission_leases{pool=m}"]; v != 0 {
+		t.Errorf("%v leases are left", v)
+	}
+}
+
+// TestForget: a pool that nobody uses leaves no state.
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		ctl := newController(t, admission.Deps{Load: &capacity{n: 8}, Registerer: reg}, nil)
+		stop := run(t, ctl)
+		for i := range 100 {
+			mustAdmit(t, ctl, admission.Request{Pool: fmt.Sprint("pool ", i)}).Release()
+		}
+		lease := mustAdmit(t, ctl, one()) // keeps Run awake
+		time.Sleep(12 * time.Minute)
+		lease.Release()
+		pools := 0
+		for name := range gather(t, reg) {
+			if strings.HasPrefix(name, "llmgw_admission_leases") {
+				pools++
+			}
+		}
+		if pools != 1 {
+			t.Errorf("%d pools are kept, want the one in use", pools)
 		}
 		stop()
 	})

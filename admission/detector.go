@@ -11,7 +11,9 @@ import (
 // it must not block. Calls do not overlap.
 type Detector interface {
 	// Observe takes what is known of the pool's endpoints at now, and how many
-	// leases of the pool are out. It keeps neither load nor its slice.
+	// leases of the pool are out. It keeps neither load nor its slice. A
+	// controller shows a load that says nothing new once a second; requests in
+	// flight that come and go with their leases are not new.
 	Observe(now time.Time, load *Load, leases int)
 	// Saturation returns the pool's saturation with that many leases out: 1 is
 	// full, more is possible. A NaN is unknown and holds nobody back. It is on

@@ -7,18 +7,18 @@ import (
 )
 
 var (
-	// ErrQueueFull: the band's queue holds as many requests as it may. 503, at
-	// once.
+	// ErrQueueFull says that the band's queue holds as many requests as it may.
+	// 503, at once.
 	ErrQueueFull = errors.New("admission: queue full")
-	// ErrExpired: the request waited for Config.QueueTTL. 504.
+	// ErrExpired says that the request waited for Config.QueueTTL. 504.
 	ErrExpired = errors.New("admission: waited too long")
-	// ErrCancelled: the request's context ended while it waited; the error
-	// wraps the context's cause too.
+	// ErrCancelled says that the request's context ended while it waited; the
+	// error wraps the context's cause too.
 	ErrCancelled = errors.New("admission: cancelled while waiting")
-	// ErrClosed: the controller has stopped. 503.
+	// ErrClosed says that the controller has stopped. 503.
 	ErrClosed = errors.New("admission: closed")
-	// ErrUnknownBand: the request names a band that is not configured. The
-	// caller's choice is between 400 and another band.
+	// ErrUnknownBand says that the request names a band that is not configured.
+	// The caller's choice is between 400 and another band.
 	ErrUnknownBand = errors.New("admission: unknown band")
 )
 
@@ -50,8 +50,9 @@ func (r Reason) String() string {
 		return "cancelled"
 	case ReasonClosed:
 		return "closed"
+	default:
+		return "unset"
 	}
-	return "unset"
 }
 
 func (r Reason) sentinel() error {
@@ -64,8 +65,9 @@ func (r Reason) sentinel() error {
 		return ErrCancelled
 	case ReasonClosed:
 		return ErrClosed
+	default:
+		return nil
 	}
-	return nil
 }
 
 // RejectedError says why a request was not admitted, with what a caller needs

@@ -20,7 +20,6 @@ type flood struct {
 	engines   int
 	admission bool
 	scrape    time.Duration // between two measurements of an engine
-	known     admission.Reading
 	span      time.Duration
 	clients   []crowd
 	// platinum arrives one by one, at random times with this mean between.

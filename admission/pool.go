@@ -14,6 +14,7 @@ type pool struct {
 	touched  bool      // stands in Core.touched
 	observed time.Time // when a load came last; zero never
 	used     time.Time
+	shown    shown // the shell's
 }
 
 // pool returns the state of the pool with that name, new if need be.

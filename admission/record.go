@@ -41,8 +41,9 @@ func (o Op) String() string {
 		return "forget"
 	case OpClose:
 		return "close"
+	default:
+		return "unset"
 	}
-	return "unset"
 }
 
 // Record is one call of a core. With the configuration, its seed included, the

@@ -77,14 +77,19 @@ func (c *Controller) busy(names []string) []string {
 	return names
 }
 
-// refresh reads the pool's load and steps on it.
+// refresh reads the pool's load and steps on it if it says anything new.
 func (c *Controller) refresh(pool string) {
 	load := c.read(pool)
 	defer c.loads.Put(load)
 	now := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.step(now, PoolLoad{pool, load})
+	switch {
+	case c.core.news(pool, now, load):
+		c.step(now, PoolLoad{pool, load})
+	case c.core.overdue(now):
+		c.step(now)
+	}
 }
 
 func (c *Controller) forget(now time.Time) {
