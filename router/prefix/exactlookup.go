@@ -1,6 +1,9 @@
 package prefix
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // exactBlock is who holds a block.
 type exactBlock struct {
@@ -10,17 +13,16 @@ type exactBlock struct {
 }
 
 func (b *exactBlock) add(slot uint32) {
-	if b.many == nil && int(b.count) < len(b.few) {
-		for _, s := range b.few[:b.count] {
-			if s == slot {
-				return
-			}
-		}
-		b.few[b.count] = slot
-		b.count++
-		return
-	}
 	if b.many == nil {
+		n := int(b.count)
+		if slices.Contains(b.few[:n], slot) {
+			return
+		}
+		if n < len(b.few) {
+			b.few[n] = slot
+			b.count++
+			return
+		}
 		for _, s := range b.few {
 			b.many.add(s)
 		}

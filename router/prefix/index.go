@@ -128,7 +128,7 @@ func (x *Index) trim(e *endpoint) {
 		return
 	}
 	e.full = true
-	e.excess = math.Max(e.excess-float64(over)*ChunkBytes*e.model.tokens/e.model.bytes, -e.capacity/8)
+	e.excess = math.Max(e.excess-float64(over)*ChunkBytes*e.model.tokens/e.model.bytes, -e.capacity/2)
 	for over > 0 {
 		j := e.oldest.oldest
 		h := x.tree.holds.at(j)

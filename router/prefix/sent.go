@@ -227,7 +227,9 @@ func (x *Index) lost(e *endpoint, s *Sent, real int32) {
 	x.forget(e, m.stamp)
 	held := math.Min(float64(e.chunks)*ChunkBytes*e.model.tokens/e.model.bytes, e.capacity)
 	e.reach = math.Min(e.reach, since)
-	e.capacity = math.Max((e.reach+held)/2, minCapacityTokens)
+	// Between what it surely kept and what it surely did not, but no more than a
+	// quarter down at a time.
+	e.capacity = math.Max(math.Max((e.reach+held)/2, held*3/4), minCapacityTokens)
 	e.full = true
 	x.trim(e)
 }
