@@ -176,43 +176,44 @@ func (c *Core) Abort(s *Sequence) bool {
 // next. It returns what the ended one did and when to call again; the zero
 // time means not before the next Submit. A call that comes early changes
 // nothing. It costs O(running sequences).
-func (c *Core) Step(now time.Time) (Batch, time.Time) {
-	b, next := c.step(c.since(now))
-	b.CacheEvents = c.pool.log.take()
+func (c *Core) Step(now time.Time) (b Batch, next time.Time) {
+	next = c.step(c.since(now), &b)
+	if c.pool.log != nil {
+		b.CacheEvents = c.pool.log.take()
+	}
 	return b, next
 }
 
-func (c *Core) step(t time.Duration) (Batch, time.Time) {
+func (c *Core) step(t time.Duration, b *Batch) (next time.Time) {
 	start := t
-	var b Batch
 	if c.busy {
 		if t < c.end {
-			return b, c.origin.Add(c.end)
+			return c.origin.Add(c.end)
 		}
 		if t-c.end <= maxLag {
 			start = c.end
 		}
 		c.busy = false
-		b = c.complete()
+		c.complete(b)
 	}
 	c.work = load{}
 	c.preemptedNow = 0
 	if c.plan(start) {
 		c.busy, c.begun, c.end = true, start, start+c.costs.duration(&c.work)
 		c.stats.Iterations++
-		return b, c.origin.Add(c.end)
+		return c.origin.Add(c.end)
 	}
 	if c.head < len(c.waiting) {
 		// Everything that waits is still on its way through the front end.
-		return b, c.origin.Add(c.waiting[c.head].ready)
+		return c.origin.Add(c.waiting[c.head].ready)
 	}
-	return b, time.Time{}
+	return time.Time{}
 }
 
-// complete gives the sequences of the ended iteration their tokens. Slots that
-// already hold the right pointer are not written: that would cost a write
-// barrier per token while the garbage collector runs.
-func (c *Core) complete() Batch {
+// complete gives the sequences of the ended iteration their tokens and tells b.
+// Slots that already hold the right pointer are not written: that would cost a
+// write barrier per token while the garbage collector runs.
+func (c *Core) complete(b *Batch) {
 	c.finished = c.finished[:0]
 	kept, advanced := 0, 0
 	for i, s := range c.running {
@@ -249,12 +250,10 @@ func (c *Core) complete() Batch {
 	clear(c.advanced[advanced:])
 	c.advanced = c.advanced[:advanced]
 	c.stats.GenerationTokens += int64(advanced)
-	return Batch{
-		Start: c.origin.Add(c.begun), End: c.origin.Add(c.end),
-		PrefillTokens: c.work.prefillTokens, DecodeTokens: c.work.decoding,
-		Advanced: c.advanced, Finished: c.finished, Preemptions: c.preemptedNow,
-		Running: len(c.running), Depth: len(c.waiting) - c.head,
-	}
+	b.Start, b.End = c.origin.Add(c.begun), c.origin.Add(c.end)
+	b.PrefillTokens, b.DecodeTokens = c.work.prefillTokens, c.work.decoding
+	b.Advanced, b.Finished, b.Preemptions = c.advanced, c.finished, c.preemptedNow
+	b.Running, b.Depth = len(c.running), len(c.waiting)-c.head
 }
 
 // place puts s at index i of list, at most one past its end.
