@@ -6,7 +6,7 @@
 // filters, scorers, pickers and profiles of its own through [Deps].
 //
 //	pool --filters--> candidates --scorers--> votes --weights--> scores --picker--> pick
-//	        | drops (counted)                                                 |
+//	        | drops (counted)  ^ who holds the prompt's beginning             |
 //	        v                                                                 v
 //	     Decision record: signals with their age, votes, draw       in flight is reserved
 //
@@ -25,4 +25,24 @@
 // endpoint's weight, with the request itself counted in, so a larger endpoint
 // takes proportionally more. What is unknown or stale is never read as idle:
 // it votes one half of what local knowledge alone would.
+//
+// # Prefixes
+//
+// What an endpoint holds of a prompt in its KV cache need not be computed again.
+// Who holds what is known to a [PrefixIndex], which is not part of this package:
+// it is asked once a decision, about [Request].Prompt, and told of the pick.
+// [PrefixAffinity] makes a vote of it, which load can outvote.
+//
+// # Large pools
+//
+// A pool of more than [Config].SampleAbove endpoints is not looked at as a whole,
+// but for the endpoints that hold the prompt, those where the session belongs, and
+// a random sample. Filters and scorers see those only; [Profile].Full says
+// otherwise. An endpoint with more than sample/pool of the whole weight gets less
+// than its share of such a pool, since it is not seen often enough.
+//
+// # Records
+//
+// [Decision.AppendBinary] writes what a decision was made on and its pick, without
+// text, for [Scheduler.Replay] to make it again, by the same profile or another.
 package schedule

@@ -118,7 +118,8 @@ func (s *Scheduler) Profiles() []string { return slices.Sorted(maps.Keys(s.profi
 
 // Decide chooses the endpoint of pool that req goes to and begins the request
 // there: it is in flight, and holds the probe where the endpoint's breaker owed
-// one, until the reservation is released. The empty profile is Chat. A nil rng
+// one, until the reservation is released. With a Prompt, Deps.Prefixes is asked
+// before and told of the pick. A large pool is sampled. The empty profile is Chat. A nil rng
 // stands for the runtime's generator; otherwise it belongs to the caller. A
 // non-nil rec gets the record of the decision, whatever the outcome.
 //
