@@ -69,14 +69,14 @@ func (b *buffer) append(t Type, at time.Time, payload []byte) error {
 }
 
 // check returns the record's time as it is kept, and what is wrong with the
-// record; then the time is 0.
+// record. If it is the time, that is the system's: a gap must have some.
 func check(t Type, at time.Time) (ns int64, err error) {
-	if t == 0 || t > MaxType {
-		return 0, errType
-	}
 	ns, ok := unixNanos(at)
-	if !ok {
-		return 0, errTime
+	switch {
+	case !ok:
+		return time.Now().UnixNano(), errTime
+	case t == 0 || t > MaxType:
+		return ns, errType
 	}
 	return ns, nil
 }

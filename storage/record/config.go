@@ -24,11 +24,11 @@ type Config struct {
 	MaxAge time.Duration `yaml:"max_age"`
 	// BufferBytes is how many bytes of entries wait in memory to be written;
 	// what comes while it is full is dropped and counted. Twice as much
-	// memory is used. Default 4 MiB; at least 64 KiB and twice
+	// memory is used. Default 8 MiB; at least 64 KiB and twice
 	// max_entry_bytes.
 	BufferBytes int64 `yaml:"buffer_bytes"`
-	// MaxEntryBytes is the longest payload that is taken. Default 64 KiB; from
-	// 1 to 16 MiB.
+	// MaxEntryBytes is the longest payload that is taken. Default 1 MiB; from 1
+	// to 16 MiB.
 	MaxEntryBytes int64 `yaml:"max_entry_bytes"`
 	// FlushInterval is how long an entry waits in memory before it is written
 	// to its file, if the buffer is not half full before. Default 1s; must be
@@ -45,8 +45,8 @@ func DefaultConfig() Config {
 	return Config{
 		MaxBytes:      512 << 20,
 		MaxAge:        72 * time.Hour,
-		BufferBytes:   4 << 20,
-		MaxEntryBytes: 64 << 10,
+		BufferBytes:   8 << 20,
+		MaxEntryBytes: 1 << 20,
 		FlushInterval: time.Second,
 		SyncInterval:  30 * time.Second,
 	}

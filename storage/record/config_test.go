@@ -71,12 +71,12 @@ func TestConfigFaults(t *testing.T) {
 // Every field's comment says the default that DefaultConfig has.
 func TestDefaultsAreDocumented(t *testing.T) {
 	want := map[string]string{
-		"Dir": "Required.", "MaxBytes": "Default 512 MiB", "MaxAge": "Default 72h", "BufferBytes": "Default 4 MiB",
-		"MaxEntryBytes": "Default 64 KiB", "FlushInterval": "Default 1s", "SyncInterval": "Default 30s",
+		"Dir": "Required.", "MaxBytes": "Default 512 MiB", "MaxAge": "Default 72h", "BufferBytes": "Default 8 MiB",
+		"MaxEntryBytes": "Default 1 MiB", "FlushInterval": "Default 1s", "SyncInterval": "Default 30s",
 	}
 	if got, want := record.DefaultConfig(), (record.Config{
-		MaxBytes: 512 << 20, MaxAge: 72 * time.Hour, BufferBytes: 4 << 20,
-		MaxEntryBytes: 64 << 10, FlushInterval: time.Second, SyncInterval: 30 * time.Second,
+		MaxBytes: 512 << 20, MaxAge: 72 * time.Hour, BufferBytes: 8 << 20,
+		MaxEntryBytes: 1 << 20, FlushInterval: time.Second, SyncInterval: 30 * time.Second,
 	}); got != want {
 		t.Errorf("defaults %+v, want %+v", got, want)
 	}

@@ -17,40 +17,40 @@ const firstSegment = "00000000000000000001.rec"
 
 // sample writes one complete segment with a gap in it and returns its bytes, its
 // entries and where each of them ends.
-func sample(t testing.TB) (data []byte, lines []line, ends []int64) {
-	t.Helper()
-	dir := t.TempDir()
+func sample(tb testing.TB) (data []byte, lines []line, ends []int64) {
+	tb.Helper()
+	dir := tb.TempDir()
 	l, err := record.New(testConfig(dir), record.Deps{Key: record.NewKey(), Writer: "llmgw v0"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for i, payload := range []string{"", "a", "a longer payload", "", strings.Repeat("x", 50)} {
 		if i == 3 {
 			_ = l.Append(0, base(), nil) // dropped
 		}
 		if err := l.Append(record.Type(i+1), base().Add(time.Duration(i)), []byte(payload)); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
-	runOnce(t, l)
+	runOnce(tb, l)
 	data, err = os.ReadFile(filepath.Join(dir, firstSegment))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	r, err := record.Open(dir)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer r.Close()
 	for e, err := range r.Entries(time.Time{}, time.Time{}) {
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		lines = append(lines, lineOf(e))
 		ends = append(ends, e.Offset+20+int64(len(e.Payload)))
 	}
 	if len(lines) != 6 {
-		t.Fatalf("%d entries, want 6", len(lines))
+		tb.Fatalf("%d entries, want 6", len(lines))
 	}
 	return data, lines, ends
 }

@@ -41,6 +41,9 @@ func TestInvalidRecords(t *testing.T) {
 	if len(got) != 3 || got[0].Payload != "before" || got[1].Gap != 6 || got[2].Payload != "after" {
 		t.Errorf("log %+v, want a gap of 6 between the two", got)
 	}
+	if got[1].At != 0 {
+		t.Errorf("the gap begins %v after the first dropped record", got[1].At)
+	}
 	if s := l.Stats(); s.Invalid != 6 || s.Dropped() != 6 || s.Appended != 2 {
 		t.Errorf("stats %+v", s)
 	}

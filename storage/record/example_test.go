@@ -80,9 +80,9 @@ func ExampleRing() {
 		_ = ring.Append(typeRoute, start.Add(time.Duration(i)*time.Second), []byte{byte(i)})
 	}
 	for e := range ring.Entries(start.Add(time.Second), time.Time{}) {
-		fmt.Println(e.Time.Format(time.TimeOnly), e.Payload)
+		fmt.Println(e.Time.Format(time.TimeOnly), "decision", e.Payload[0])
 	}
 	// Output:
-	// 12:00:01 [1]
-	// 12:00:02 [2]
+	// 12:00:01 decision 1
+	// 12:00:02 decision 2
 }

@@ -88,10 +88,7 @@ func fixChecksums(b []byte) []byte {
 	copy(b, "LLMGWREC\x01\x00\x68\x00")
 	binary.LittleEndian.PutUint32(b[12:], crc(append(append([]byte(nil), b[:12]...), b[16:104]...)))
 	for rest := b[104:]; len(rest) >= 20; {
-		n := 20 + int(binary.LittleEndian.Uint32(rest[4:])%256)
-		if n > len(rest) {
-			n = len(rest)
-		}
+		n := min(20+int(binary.LittleEndian.Uint32(rest[4:])%256), len(rest))
 		binary.LittleEndian.PutUint32(rest[4:], uint32(n-20))
 		rest[18], rest[19] = 0, 0
 		binary.LittleEndian.PutUint32(rest, crc(rest[4:n]))

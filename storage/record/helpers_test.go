@@ -14,12 +14,12 @@ import (
 )
 
 // runOnce writes what is buffered and ends the log.
-func runOnce(t testing.TB, l *record.Log) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+func runOnce(tb testing.TB, l *record.Log) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(tb.Context())
 	cancel()
 	if err := l.Run(ctx); err != nil {
-		t.Fatalf("Run: %v", err)
+		tb.Fatalf("Run: %v", err)
 	}
 }
 
@@ -36,20 +36,20 @@ func testConfig(dir string) record.Config {
 	return cfg
 }
 
-func newLog(t testing.TB, cfg record.Config) *record.Log {
-	t.Helper()
+func newLog(tb testing.TB, cfg record.Config) *record.Log {
+	tb.Helper()
 	l, err := record.New(cfg, record.Deps{Key: record.NewKey(), Writer: "test v1"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return l
 }
 
 // run runs the log until the returned function is called, which returns what Run
 // did.
-func run(t testing.TB, l *record.Log) (stop func() error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+func run(tb testing.TB, l *record.Log) (stop func() error) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(tb.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
 	return func() error {

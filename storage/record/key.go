@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"unsafe"
 
@@ -106,6 +107,9 @@ func (k Key) Fingerprint(text string) uint64 {
 
 // FingerprintBytes is Fingerprint of a text in bytes.
 func (k Key) FingerprintBytes(text []byte) uint64 { return siphash.Hash(k.k0, k.k1, text) }
+
+// LogValue is the key's ID.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.id.String()) }
 
 // Format prints the key's ID, whatever the verb, so that no log shows a key.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "key %v", k.id) }

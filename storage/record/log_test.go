@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -203,5 +204,84 @@ func TestBadDirectory(t *testing.T) {
 	}
 	if _, err := record.Open(filepath.Join(filepath.Dir(file), "no")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Open: %v, want fs.ErrNotExist", err)
+	}
+}
+
+// A reader beside a writer sees an unbroken row of records, whatever is written and
+// removed meanwhile; only the newest segment may end in the middle.
+func TestReadingWhileWriting(t *testing.T) {
+	dir := t.TempDir()
+	l := newLog(t, testConfig(dir))
+	stop := run(t, l)
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const total = 4000 // four times what is kept
+	written := make(chan error, 1)
+	go func() {
+		written <- func() error {
+			for i := range total {
+				payload := binary.LittleEndian.AppendUint32(make([]byte, 0, 1<<10), uint32(i))
+				if err := l.Append(1, base(), payload[:1<<10]); err != nil {
+					return err
+				}
+				if i%32 == 31 {
+					if err := l.Flush(t.Context()); err != nil {
+						return err
+					}
+				}
+			}
+			return l.Flush(t.Context())
+		}()
+	}()
+	r, err := record.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	last := -1
+	for done := false; !done; {
+		select {
+		case err := <-written:
+			if err != nil {
+				t.Fatal(err)
+			}
+			done = true // one more look
+		default:
+		}
+		last = -1
+		for e, err := range r.Entries(time.Time{}, time.Time{}) {
+			damage, damaged := errors.AsType[*record.DamageError](err)
+			switch {
+			case errors.Is(err, record.ErrExpired):
+				last = -1 // what is missing is older than what follows
+				continue
+			case damaged && damage.Newest && errors.Is(err, record.ErrTorn):
+				continue
+			case err != nil:
+				t.Fatal(err)
+			}
+			n := int(binary.LittleEndian.Uint32(e.Payload))
+			if last >= 0 && n != last+1 {
+				t.Fatalf("record %d after %d", n, last)
+			}
+			last = n
+		}
+	}
+	if last != total-1 {
+		t.Errorf("the last record is %d, want %d", last, total-1)
+	}
+	mustStop(t, stop)
+}
+
+// Log and Ring take records alike, so that a program can use either or both.
+func TestLogAndRingAppendAlike(t *testing.T) {
+	type appender interface {
+		Append(t record.Type, at time.Time, payload []byte) error
+	}
+	for _, a := range []appender{newLog(t, testConfig(t.TempDir())), newRing(t, record.Key{})} {
+		if err := a.Append(1, base(), []byte("x")); err != nil {
+			t.Errorf("%T: %v", a, err)
+		}
 	}
 }

@@ -37,7 +37,8 @@ func (r *Reader) Close() error { return r.root.Close() }
 // then continues with the next segment. The errors are *DamageError (ErrTorn,
 // ErrDamaged), *VersionError (ErrVersion), one wrapping ErrExpired where a segment
 // was removed meanwhile, or that of the disk. A damaged entry may be of any time,
-// so damage is reported whatever from and to are.
+// so damage is reported whatever from and to are, but for segments whose seal
+// says that they have nothing in that time: they are not read.
 func (r *Reader) Entries(from, to time.Time) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		names, err := segmentNames(r.root)
@@ -90,7 +91,8 @@ func (r *Reader) segment(name string, newest bool, w window, yield func(Entry, e
 	return yield(Entry{}, err)
 }
 
-// window is a range of time in nanoseconds, the end excluded.
+// window is a range of time in nanoseconds, the end excluded unless it is the
+// last instant there is, which stands for no bound.
 type window struct{ from, to int64 }
 
 func newWindow(from, to time.Time) window {
@@ -115,7 +117,9 @@ func clamp(t time.Time) int64 {
 	return math.MaxInt64
 }
 
-func (w window) overlaps(s span) bool { return s.entries > 0 && s.max >= w.from && s.min < w.to }
+func (w window) overlaps(s span) bool {
+	return s.max >= w.from && (s.min < w.to || w.to == math.MaxInt64)
+}
 
 func (w window) shows(e Entry) bool {
 	at := e.Time.UnixNano()

@@ -12,11 +12,11 @@ import (
 	"github.com/llmgw/llmgw/storage/record"
 )
 
-func newRing(t testing.TB, key record.Key) *record.Ring {
-	t.Helper()
+func newRing(tb testing.TB, key record.Key) *record.Ring {
+	tb.Helper()
 	r, err := record.NewRing(record.RingConfig{MaxBytes: 64 << 10}, key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }

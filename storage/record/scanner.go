@@ -32,7 +32,7 @@ func newScanner(r io.ReaderAt, file string, size int64, w window) (*scanner, err
 		return nil, err
 	}
 	sc := &scanner{file: file, segment: segment, offset: segmentHeader, size: size}
-	if s, ok := readSeal(r, size); ok && !w.overlaps(s) {
+	if s, ok := readSeal(r, size); ok && s.entries > 0 && !w.overlaps(s) {
 		sc.done = true
 		return sc, nil
 	}
