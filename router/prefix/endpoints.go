@@ -18,6 +18,7 @@ type endpoint struct {
 	oldest list
 	chunks int64  // held
 	clock  uint64 // grows with each Send, by the chunks that were new and one
+	clears uint32 // how often Clear was called
 	full   bool   // something was forgotten for want of capacity
 
 	capacity float64 // estimated, in tokens
@@ -36,7 +37,7 @@ type model struct {
 	tokens float64 // that they had
 }
 
-// halving is after how many bytes of prompts what was learned before counts half.
+// learnBytes is after how many bytes of prompts what was learned before counts half.
 const learnBytes = 4 << 20
 
 func (m *model) learn(bytes, tokens float64) {
@@ -53,7 +54,12 @@ func (m *model) learn(bytes, tokens float64) {
 
 // capacityChunks is what e is taken to hold.
 func (e *endpoint) capacityChunks() int64 {
-	return int64(math.Min(e.capacity*e.model.bytes/e.model.tokens/ChunkBytes, 1<<40))
+	return int64(math.Min(e.capacity*e.model.bytes/e.model.tokens/ChunkBytes, 1<<50))
+}
+
+// tokens is how many tokens so many chunks are.
+func (e *endpoint) tokens(chunks int64) float64 {
+	return float64(chunks) * ChunkBytes * e.model.tokens / e.model.bytes
 }
 
 // trust is in [0,1].

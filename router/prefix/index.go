@@ -71,6 +71,7 @@ func (x *Index) Clear(id ID) {
 	if e := x.es.get(id); e != nil {
 		x.forget(e, math.MaxUint64)
 		e.full, e.excess, e.misses = false, 0, 0
+		e.clears++
 	}
 }
 
@@ -104,7 +105,7 @@ func (x *Index) Evicted(id ID, tokens int64) {
 	if e.excess <= 0 {
 		return
 	}
-	held := float64(e.chunks) * ChunkBytes * e.model.tokens / e.model.bytes
+	held := e.tokens(e.chunks)
 	e.capacity = math.Max(math.Min(e.capacity, held-e.excess), minCapacityTokens)
 	x.trim(e) // which takes it off excess
 	e.excess = 0
@@ -128,7 +129,7 @@ func (x *Index) trim(e *endpoint) {
 		return
 	}
 	e.full = true
-	e.excess = math.Max(e.excess-float64(over)*ChunkBytes*e.model.tokens/e.model.bytes, -e.capacity/2)
+	e.excess = math.Max(e.excess-e.tokens(over), -e.capacity/2)
 	for over > 0 {
 		j := e.oldest.oldest
 		h := x.tree.holds.at(j)
@@ -174,7 +175,7 @@ func (x *Index) Capacity(id ID) (tokens, held int64) {
 	if e == nil {
 		return 0, 0
 	}
-	return int64(e.capacity), int64(float64(e.chunks) * ChunkBytes * e.model.tokens / e.model.bytes)
+	return int64(e.capacity), int64(e.tokens(e.chunks))
 }
 
 // BytesPerToken returns how many bytes of a prompt of this model make a token,

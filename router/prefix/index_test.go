@@ -247,6 +247,21 @@ func TestClearAndRemove(t *testing.T) {
 	}
 }
 
+// TestClearInFlight: a prompt that was under way when the cache was cleared is not
+// there afterwards.
+func TestClearInFlight(t *testing.T) {
+	x := newIndex(t, nil)
+	id := add(t, x, "m")
+	c := chain(text(1, 6400))
+	s := x.Send(id, c)
+	x.Clear(id)
+	x.Observe(s, c, prefix.Usage{PromptTokens: 1600, CachedKnown: true})
+	x.Failed(s, c)
+	if got := holds(x, id, text(1, 6400)); got != 0 {
+		t.Errorf("%d bytes, want none", got)
+	}
+}
+
 func TestCapacity(t *testing.T) {
 	x := newIndex(t, nil)
 	id := add(t, x, "m")

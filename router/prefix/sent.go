@@ -1,7 +1,5 @@
 package prefix
 
-import "math"
-
 // Sent is one prompt on its way to an endpoint: what Send believed, to be
 // compared with the engine's answer. The zero Sent is of none.
 type Sent struct {
@@ -10,7 +8,8 @@ type Sent struct {
 	// hold, before it was sent this one.
 	Predicted int
 
-	before int32  // the same in chunks
+	clears uint32 // of the endpoint, until then
+	before int32  // Predicted in chunks
 	stamp  uint64 // of this Send
 	n      int
 	marks  [maxMarks]mark // what was held, from the root on
@@ -48,11 +47,10 @@ func (x *Index) Send(id ID, c *Chain) Sent {
 	if e == nil {
 		return Sent{}
 	}
-	s := Sent{id: id}
-	t := &x.tree
-	x.path = t.walk(x.path[:0], c)
+	s := Sent{id: id, clears: e.clears}
+	x.path = x.tree.walk(x.path[:0], c)
 	x.believe(&s)
-	s.Predicted = int(float64(s.before) * ChunkBytes * e.model.tokens / e.model.bytes)
+	s.Predicted = int(e.tokens(int64(s.before)))
 	x.metrics.sends.Add(1)
 	if s.before > 0 {
 		x.metrics.sendHits.Add(1)
@@ -135,112 +133,13 @@ func (x *Index) touch(e *endpoint, slot uint32, p step, seen uint32) {
 	h.seen = max(h.seen, h.seen+seen, 1) // no wrap; 1 where it came back
 }
 
-// Observe corrects the index by what the engine said of a prompt that was sent.
-// c is the chain that Send was given. An answer is worth one call.
-func (x *Index) Observe(s Sent, c *Chain, u Usage) {
-	if u.PromptTokens < 1 || s.id == (ID{}) {
-		return
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	e := x.es.get(s.id)
-	if e == nil {
-		return
-	}
-	e.model.learn(float64(c.bytes), float64(u.PromptTokens))
-	if u.CachedKnown {
-		x.compare(e, &s, c, u)
-	}
-	x.confirm(e, &s, c)
-	x.trim(e)
-	x.bound()
-}
-
-// compare corrects what is believed of e by what it said of one prompt.
-func (x *Index) compare(e *endpoint, s *Sent, c *Chain, u Usage) {
-	cached := min(max(u.CachedTokens, 0), u.PromptTokens)
-	x.metrics.observe(int64(s.Predicted), cached)
-	e.test(float64(s.Predicted), float64(cached))
-	// A prompt's own ratio says best where in it the engine's cache ended.
-	real := int32(float64(cached) / float64(u.PromptTokens) * float64(c.bytes) / ChunkBytes)
-	if s.n > 0 && real > s.marks[s.n-1].end-8 {
-		since := float64(s.stamp-s.marks[s.n-1].stamp) * ChunkBytes * e.model.tokens / e.model.bytes
-		e.reach = math.Max(e.reach, since)
-	}
-	switch slack := s.before/8 + 8; {
-	case real < s.before-slack:
-		x.lost(e, s, real)
-	case real > s.before+slack:
-		e.misses = 0
-		if e.full {
-			more := float64(real-s.before) * ChunkBytes * e.model.tokens / e.model.bytes
-			e.capacity += math.Min(4*more, e.capacity/4)
-			if e.told > 0 {
-				e.capacity = math.Min(e.capacity, e.told)
-			}
-			e.capacity = math.Min(e.capacity, maxCapacityTokens)
-		}
-	default:
-		e.misses = 0
-	}
-}
-
-// confirm notes that what was sent has been computed. Engines keep a prompt's
-// blocks while it runs and count them as used when it ends.
-func (x *Index) confirm(e *endpoint, s *Sent, c *Chain) {
-	x.path = x.tree.walk(x.path[:0], c)
-	var now Sent
-	now.id = s.id
-	x.believe(&now)
-	x.use(e, s.id.slot, c, int(now.before), 0)
-	for _, p := range x.path {
-		x.tree.holds.at(x.tree.nodes.at(p.node).find(s.id.slot)).ready = true
-	}
-}
-
-// clearedAfter is how many answers in a row have to deny what was certain until
-// the cache is taken to be cleared.
-const clearedAfter = 3
-
-// lost: the engine had only real chunks of what s believed. An engine frees
-// what was used last at the end, so all used before the lost part is lost too,
-// and there is room for no more than what was used since.
-func (x *Index) lost(e *endpoint, s *Sent, real int32) {
-	i := 0
-	for i < s.n-1 && s.marks[i].end <= real {
-		i++
-	}
-	m := s.marks[i]
-	if !m.ready {
-		return // it was sent, but perhaps not computed yet
-	}
-	since := float64(s.stamp-m.stamp) * ChunkBytes * e.model.tokens / e.model.bytes
-	if since < e.capacity/8 {
-		// Too recent to have been pushed out. Either it was something else,
-		// or everything is gone.
-		if e.misses++; e.misses >= clearedAfter {
-			e.misses = 0
-			x.forget(e, m.stamp)
-		}
-		return
-	}
-	x.forget(e, m.stamp)
-	held := math.Min(float64(e.chunks)*ChunkBytes*e.model.tokens/e.model.bytes, e.capacity)
-	e.reach = math.Min(e.reach, since)
-	// Between what it surely kept and what it surely did not, but no more than a
-	// quarter down at a time.
-	e.capacity = math.Max(math.Max((e.reach+held)/2, held*3/4), minCapacityTokens)
-	e.full = true
-	x.trim(e)
-}
-
 // Failed takes back what Send recorded, for a prompt that the engine did not
 // compute. What was used in the meantime stays.
 func (x *Index) Failed(s Sent, c *Chain) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.es.get(s.id)
-	if e == nil {
+	if e == nil || e.clears != s.clears {
 		return
 	}
 	x.path = x.tree.walk(x.path[:0], c)
