@@ -18,11 +18,12 @@ func TestDecideAllocates(t *testing.T) {
 }
 
 func testDecideAllocates(t *testing.T, endpoints int) {
+	t.Helper()
 	now := time.Now()
 	pool := newPool(t, endpoints, now)
 	s := newScheduler(t, schedule.Deps{Prefixes: holdingOf(pool, 8)})
 	prompt := "p"
-	req := &schedule.Request{Model: "m", Tenant: "t", Band: "b", Session: "s", Prompt: &prompt, Now: now}
+	req := &schedule.Request{Model: "m", Tenant: "t", Band: "b", Session: "s", Prompt: &prompt, Now: now, PoolVersion: 3}
 	var rec schedule.Decision
 	for _, r := range []*schedule.Decision{nil, &rec} {
 		allocs := testing.AllocsPerRun(200, func() {

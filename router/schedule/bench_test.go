@@ -78,7 +78,7 @@ func BenchmarkDecideByPrefix(b *testing.B) {
 				s := newScheduler(b, schedule.Deps{Prefixes: holdingOf(pool, 8)})
 				rng := rand.New(rand.NewPCG(1, 2))
 				prompt := "p"
-				req := &schedule.Request{Model: "m", Session: "conversation-4711", Prompt: &prompt, Now: now}
+				req := &schedule.Request{Model: "m", Session: "conversation-4711", Prompt: &prompt, Now: now, PoolVersion: 1}
 				b.ReportAllocs()
 				for b.Loop() {
 					_, held, err := s.Decide(schedule.Chat, req, pool, rng, nil)
@@ -89,6 +89,34 @@ func BenchmarkDecideByPrefix(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// The same on so many pools in turn that none is in the processor's cache, with and
+// without a table of the pool.
+func BenchmarkDecideCold(b *testing.B) {
+	const pools = 300
+	for _, version := range []uint64{0, 1} {
+		b.Run(fmt.Sprintf("endpoints=1000/table=%t", version > 0), func(b *testing.B) {
+			now := time.Now()
+			var all [pools][]*endpoint.Endpoint
+			var ss [pools]*schedule.Scheduler
+			for i := range all {
+				all[i] = newPool(b, 1000, now)
+				ss[i] = newScheduler(b, schedule.Deps{Prefixes: holdingOf(all[i], 8)})
+			}
+			rng := rand.New(rand.NewPCG(1, 2))
+			prompt := "p"
+			req := &schedule.Request{Model: "m", Session: "conversation-4711", Prompt: &prompt, Now: now, PoolVersion: version}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				_, held, err := ss[i%pools].Decide(schedule.Chat, req, all[i%pools], rng, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				held.Release()
+			}
+		})
 	}
 }
 

@@ -56,15 +56,20 @@ func (h *holders) slot(e *endpoint.Endpoint, hash uint64) int {
 	}
 }
 
+// find returns where in the list the endpoint stands, or -1.
+func (h *holders) find(e *endpoint.Endpoint, hash uint64) int {
+	if len(h.list) == 0 {
+		return -1
+	}
+	return int(h.slots[h.slot(e, hash)]) - 1
+}
+
 // match returns what the endpoint holds.
 func (h *holders) match(e *endpoint.Endpoint, hash uint64) PrefixMatch {
-	if len(h.list) == 0 {
+	i := h.find(e, hash)
+	if i < 0 {
 		return PrefixMatch{}
 	}
-	i := h.slots[h.slot(e, hash)]
-	if i == 0 {
-		return PrefixMatch{}
-	}
-	f := &h.list[i-1]
+	f := &h.list[i]
 	return PrefixMatch{Bytes: f.Bytes, PromptBytes: h.promptBytes, Exact: f.Exact}
 }

@@ -35,7 +35,7 @@ func (s *Scheduler) look(p *compiled, req *Request, pool []*endpoint.Endpoint, r
 func (s *Scheduler) sample(p *compiled, req *Request, pool []*endpoint.Endpoint, rec *Decision) bool {
 	rec.Sampled = true
 	rec.start(maxHolders + sessionDepth + s.sampleSize)
-	p.favour(req, pool, rec)
+	s.favour(p, req, pool, rec)
 	for _, e := range rec.favoured {
 		s.consider(p, req, e, rec)
 	}
@@ -67,7 +67,7 @@ func (s *Scheduler) sample(p *compiled, req *Request, pool []*endpoint.Endpoint,
 
 // favour finds the endpoints of the pool that speak for themselves: those that
 // hold the beginning of the prompt, and the first of the session's order.
-func (p *compiled) favour(req *Request, pool []*endpoint.Endpoint, rec *Decision) {
+func (s *Scheduler) favour(p *compiled, req *Request, pool []*endpoint.Endpoint, rec *Decision) {
 	rec.favoured = rec.favoured[:0]
 	session, sticky := req.sessionHash()
 	sticky = sticky && p.sessions
@@ -75,12 +75,29 @@ func (p *compiled) favour(req *Request, pool []*endpoint.Endpoint, rec *Decision
 		return
 	}
 	var first order
-	for _, e := range pool {
-		if sticky {
-			first.offer(e, rendezvous(session, e.Hash()))
+	var here [maxHolders]bool // who of the holders is in the pool
+	if t := s.table(req, pool); t != nil {
+		for i := range rec.holders.list {
+			here[i] = t.members[rec.holders.list[i].Endpoint]
 		}
-		if rec.holders.match(e, e.Hash()).Bytes > 0 {
-			rec.favoured = append(rec.favoured, e)
+		if sticky {
+			for i, hash := range t.hashes {
+				first.offer(pool[i], t.weights[i], rendezvous(session, hash))
+			}
+		}
+	} else {
+		for _, e := range pool {
+			if i := rec.holders.find(e, e.Hash()); i >= 0 {
+				here[i] = true
+			}
+			if sticky {
+				first.offer(e, e.Weight(), rendezvous(session, e.Hash()))
+			}
+		}
+	}
+	for i := range rec.holders.list {
+		if here[i] {
+			rec.favoured = append(rec.favoured, rec.holders.list[i].Endpoint)
 		}
 	}
 	for _, e := range first.endpoints[:first.n] {
@@ -125,10 +142,9 @@ type order struct {
 	ranks     [sessionDepth]float64
 }
 
-// offer takes an endpoint with its plain rank in (0,1), which it weighs as
-// SessionAffinity does.
-func (o *order) offer(e *endpoint.Endpoint, plain float64) {
-	w := e.Weight()
+// offer takes an endpoint with its weight and its plain rank in (0,1), which it
+// weighs as SessionAffinity does.
+func (o *order) offer(e *endpoint.Endpoint, w, plain float64) {
 	// The logarithm is spared wherever w/(1-plain), which is never less than the
 	// weighted rank, says that it would change nothing.
 	if o.n == sessionDepth && w <= (1-plain)*o.ranks[o.n-1] {

@@ -33,8 +33,10 @@ type Request struct {
 	Tried []*endpoint.Endpoint
 	// Now is the time of the decision. Required.
 	Now time.Time
-	// PoolVersion is the version of the snapshot that the pool is from, for the
-	// record alone; 0 if that is nobody's concern.
+	// PoolVersion is the version of the snapshot that the pool is from, 0 for a
+	// pool that is from none. All of one model and version must be one and the same
+	// slice, which nobody changes: decisions on a large one remember what it is
+	// made of.
 	PoolVersion uint64
 
 	replayed uint64 // stands for Session where a decision is made again

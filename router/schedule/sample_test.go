@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,7 +81,7 @@ func TestSample(t *testing.T) {
 // A session keeps to its endpoint in a sampled pool, and where that is too busy to
 // one other: the same that a look at the whole pool finds.
 func TestSampledSession(t *testing.T) {
-	for _, weights := range []string{"equal", "unequal"} {
+	for version, weights := range []string{"equal", "unequal", "equal", "unequal"} {
 		w := equals(500)
 		if weights == "unequal" {
 			for i := range w {
@@ -96,7 +97,7 @@ func TestSampledSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		decide := func(s *schedule.Scheduler, session string) *endpoint.Endpoint {
-			e, held, err := s.Decide("", &schedule.Request{Session: session, Now: time.Now()}, pool, nil, nil)
+			e, held, err := s.Decide("", &schedule.Request{Session: session, Now: time.Now(), PoolVersion: uint64(version / 2)}, pool, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,6 +121,54 @@ func TestSampledSession(t *testing.T) {
 			}
 			place.Release()
 		}
+	}
+}
+
+// With a version a decision remembers the pool, but only for that version of that
+// pool of that model; with and without, the decisions are the same.
+func TestSampleOfSnapshots(t *testing.T) {
+	index := newFakeIndex()
+	s := newScheduler(t, schedule.Deps{Prefixes: index})
+	now := time.Now()
+	pools := make([][]*endpoint.Endpoint, 3)
+	for i := range pools {
+		pools[i] = weighted(t, equals(200+10*(i/2))...)
+	}
+	decide := func(model string, pool int, version uint64) string {
+		var rec schedule.Decision
+		prompt := "p"
+		index.set("p", []schedule.Holder{
+			{Endpoint: pools[0][7], Bytes: 90}, {Endpoint: pools[1][8], Bytes: 80}, {Endpoint: pools[2][9], Bytes: 70},
+		}, 100)
+		req := &schedule.Request{Model: model, Session: "s", Prompt: &prompt, Now: now, PoolVersion: version}
+		_, held, err := s.Decide("", req, pools[pool], rand.New(rand.NewPCG(5, 5)), &rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held.Release()
+		for i := range rec.Candidates {
+			c := &rec.Candidates[i]
+			if !slices.Contains(pools[pool], c.Endpoint) {
+				t.Fatalf("pool %d: %s is of another", pool, c.Endpoint.ID())
+			}
+		}
+		if !slices.ContainsFunc(rec.Candidates, func(c schedule.Candidate) bool { return c.Endpoint == pools[pool][7+pool] }) {
+			t.Errorf("pool %d: the holder was not looked at", pool)
+		}
+		return rec.Explain().String()
+	}
+	for round := range 3 {
+		for pool := range pools {
+			want := decide("m", pool, 0)
+			for _, version := range []uint64{1, 2, 2, 1} {
+				if got := decide("m", pool, version); got != want {
+					t.Errorf("round %d, pool %d, version %d: %s\nwant %s", round, pool, version, got, want)
+				}
+			}
+		}
+	}
+	for i := range 200 { // more models than are remembered
+		decide(fmt.Sprint("m", i), i%3, 1)
 	}
 }
 

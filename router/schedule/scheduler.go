@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +40,7 @@ type Scheduler struct {
 	sampleSize  int
 	prefixes    PrefixIndex
 	profiles    map[string]*compiled
+	tables      atomic.Pointer[map[string]*poolTable] // by model
 	records     sync.Pool
 }
 

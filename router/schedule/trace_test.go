@@ -8,6 +8,7 @@ package schedule_test
 import (
 	"container/list"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,8 +66,7 @@ func (x *sentIndex) Holders(req *schedule.Request, out []schedule.Holder) (n, pr
 func (x *sentIndex) Picked(req *schedule.Request, e *endpoint.Endpoint) {
 	lru := x.sent[e]
 	blocks := req.Prompt.(*prompt).blocks
-	for i := len(blocks) - 1; i >= 0; i-- { // the begin is used last, the end goes first
-		b := blocks[i]
+	for _, b := range slices.Backward(blocks) { // the begin is used last, the end goes first
 		if at := lru.at[b]; at != nil {
 			lru.order.MoveToFront(at)
 			continue
@@ -104,6 +104,7 @@ type place struct {
 }
 
 func (r *run) do(tb testing.TB) figures {
+	tb.Helper()
 	pool := weighted(tb, equals(r.engines)...)
 	const block = 512
 	deps := schedule.Deps{Prefixes: newSentIndex(pool, block, r.engine.NumGPUBlocks*r.engine.BlockSize/block)}
