@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -80,6 +81,7 @@ func TestSweep(t *testing.T) {
 		{1.01, "vip "},
 		{5, "vip "},
 		{50, "vip "},
+		{math.NaN(), "platinum gold silver bronze vip "}, // unknown
 	} {
 		core := newFixed(t, &fixed{base: test.saturation}, func(c *admission.Config) {
 			c.Bands = append(c.Bands, admission.Band{Name: "vip", Priority: 1, SaturationCeiling: 10})
@@ -200,5 +202,21 @@ func TestUnknownBand(t *testing.T) {
 	}
 	if _, known := core.Saturation("m"); known {
 		t.Error("the offer left a pool behind")
+	}
+}
+
+// TestClockGoesBack: an earlier time than the last counts as the last.
+func TestClockGoesBack(t *testing.T) {
+	core := newFixed(t, &fixed{base: 2}, nil)
+	mustOffer(t, core, start(), admission.Request{Pool: "m"})
+	ticket, _ := mustOffer(t, core, start().Add(-time.Hour), admission.Request{Pool: "m"})
+	if d := core.Step(start().Add(-time.Minute)); len(d) > 0 {
+		t.Fatalf("decided %v", d)
+	}
+	if d := core.Step(start().Add(30*time.Second - 1)); len(d) > 0 {
+		t.Errorf("decided %v before the TTL", d)
+	}
+	if d := core.Step(start().Add(30 * time.Second)); len(d) != 2 || d[1].Ticket != ticket {
+		t.Errorf("decided %v, want both to expire", d)
 	}
 }

@@ -103,15 +103,17 @@ func kvFull(e *EndpointLoad, cfg *SaturationConfig) bool {
 	return ok && kv >= cfg.KVCeiling
 }
 
-// capacity is how many requests the engine is taken to be able to run at once.
+// capacity is how many requests the engine is taken to be able to run at once,
+// 1 or more.
 func (s *engine) capacity(e *EndpointLoad, cfg *SaturationConfig) float64 {
 	if c, ok := e.BatchCapacity.Get(); ok && c > 0 {
-		return c
+		return max(c, 1)
 	}
-	if s.small {
-		return max(s.learned, s.tried, 1)
+	c := max(s.learned, s.tried, 1)
+	if !s.small {
+		c = max(c, cfg.TargetInflight*weight(e))
 	}
-	return max(s.learned, s.tried, cfg.TargetInflight*weight(e))
+	return c
 }
 
 func (s *engine) fresh(now time.Time, cfg *SaturationConfig) bool {

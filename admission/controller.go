@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -22,8 +21,6 @@ type Deps struct {
 	Recorder Recorder
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Logger gets what an operator should know; nil discards.
-	Logger *slog.Logger
 	// Registerer gets the metrics; nil leaves them unregistered.
 	Registerer prometheus.Registerer
 }
@@ -36,7 +33,6 @@ type Controller struct {
 	load     LoadSource
 	recorder Recorder
 	now      func() time.Time
-	log      *slog.Logger
 
 	loads    sync.Pool // of *Load
 	outcomes sync.Pool // of chan error, empty, with room for one
@@ -67,7 +63,6 @@ func New(cfg Config, deps Deps) (*Controller, error) {
 		load:     deps.Load,
 		recorder: deps.Recorder,
 		now:      deps.Now,
-		log:      deps.Logger,
 		core:     core,
 		wake:     make(chan struct{}, 1),
 	}
@@ -75,9 +70,6 @@ func New(cfg Config, deps Deps) (*Controller, error) {
 	c.outcomes.New = func() any { return make(chan error, 1) }
 	if c.now == nil {
 		c.now = time.Now
-	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
 	}
 	if deps.Registerer != nil {
 		if err := deps.Registerer.Register(newCollector(c)); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -514,5 +515,33 @@ func TestForget(t *testing.T) {
 			t.Errorf("%d pools are kept, want the one in use", pools)
 		}
 		stop()
+	})
+}
+
+// TestBurstAtOnce is TestBurst by 500 concurrent requests.
+func TestBurstAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &changing{load: []admission.EndpointLoad{{
+			ID: "a", InFlight: admission.Read(0), MeasuredAt: time.Now(), MeasuredInFlight: admission.Read(0),
+			Running: admission.Read(0), Waiting: admission.Read(0), KVUsedRatio: admission.Read(0),
+		}}}
+		ctl := newController(t, admission.Deps{Load: source}, nil)
+		run(t, ctl)
+		ctx, cancel := context.WithCancel(t.Context())
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		for range 500 {
+			wg.Go(func() {
+				if _, err := ctl.Admit(ctx, admission.Request{Pool: "m"}); err == nil {
+					admitted.Add(1)
+				}
+			})
+		}
+		time.Sleep(8 * time.Second) // the measurement is still fresh
+		if n := admitted.Load(); n != 7 {
+			t.Errorf("%d admitted, want 7", n)
+		}
+		cancel()
+		wg.Wait()
 	})
 }

@@ -211,9 +211,10 @@ func (d *WorseOf) Explain(leases int) Saturation {
 	}
 }
 
+// weight is the endpoint's weight within reason.
 func weight(e *EndpointLoad) float64 {
-	if e.Weight > 0 {
-		return e.Weight
+	if !(e.Weight > 0) {
+		return 1
 	}
-	return 1
+	return min(max(e.Weight, 0.001), 1000)
 }

@@ -38,8 +38,8 @@ type EndpointLoad struct {
 	// is kept as long as its ID is there, so one that was started anew should
 	// have a new ID.
 	ID string
-	// Weight is the endpoint's share beside others; 0 means 1. Targets are
-	// meant per unit of it.
+	// Weight is the endpoint's share beside others, from 0.001 to 1000; 0
+	// means 1. Targets are meant per unit of it.
 	Weight float64
 	// InFlight is how many requests the caller has on the endpoint now, those
 	// of other pools included.

@@ -212,7 +212,7 @@ func checkModel(t *rapid.T) {
 		},
 		"cancel": func(t *rapid.T) {
 			if len(waiting) == 0 {
-				t.Skip()
+				return // not Skip: rapid gives up on a fuzz input that skips too often
 			}
 			id := pick(waiting)
 			if core.Release(now, waiting[id]) || !core.Cancel(now, waiting[id]) || core.Cancel(now, waiting[id]) {
@@ -225,7 +225,7 @@ func checkModel(t *rapid.T) {
 		},
 		"release": func(t *rapid.T) {
 			if len(leased) == 0 {
-				t.Skip()
+				return
 			}
 			id := pick(leased)
 			if core.Cancel(now, leased[id]) || !core.Release(now, leased[id]) || core.Release(now, leased[id]) {
@@ -252,7 +252,7 @@ func checkModel(t *rapid.T) {
 		},
 		"stale": func(t *rapid.T) {
 			if len(stale) == 0 {
-				t.Skip()
+				return
 			}
 			s := rapid.SampledFrom(stale).Draw(t, "ticket")
 			if s.ID() != 0 || core.Release(now, s) || core.Cancel(now, s) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/llmgw/llmgw/admission"
 )
 
@@ -220,4 +222,40 @@ func TestInstances(t *testing.T) {
 	if got := see(start().Add(3*time.Second), "a", 1); got.Learned != 1 {
 		t.Errorf("%+v, want an instance that comes back to begin anew", got)
 	}
+}
+
+// TestSaturationSane: whatever endpoints say, saturation is a number that does
+// not fall with more leases, and an engine can run something.
+func TestSaturationSane(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, err := admission.NewWorseOf(admission.DefaultSaturationConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := start()
+		any := rapid.OneOf(rapid.Float64Range(0, 20), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Just(-1.0), rapid.Just(1e15))
+		reading := func(name string) admission.Reading { return admission.Read(any.Draw(t, name)) }
+		for range rapid.IntRange(1, 20).Draw(t, "looks") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 15000).Draw(t, "ms")) * time.Millisecond)
+			load := &admission.Load{}
+			for range rapid.IntRange(0, 4).Draw(t, "endpoints") {
+				load.Endpoints = append(load.Endpoints, admission.EndpointLoad{
+					ID:         rapid.SampledFrom([]string{"a", "b", "c", ""}).Draw(t, "id"),
+					Weight:     any.Draw(t, "weight"),
+					MeasuredAt: now.Add(-time.Duration(rapid.IntRange(-1, 12).Draw(t, "age")) * time.Second),
+					InFlight:   reading("inflight"), MeasuredInFlight: reading("then"), BatchCapacity: reading("batch"),
+					Running: reading("running"), Waiting: reading("waiting"), KVUsedRatio: reading("kv"),
+				})
+			}
+			leases := rapid.IntRange(0, 50).Draw(t, "leases")
+			d.Observe(now, load, leases)
+			e := d.Explain(leases)
+			if !(e.Value >= 0) || math.IsInf(e.Value, 0) || d.Saturation(leases+1) < e.Value {
+				t.Fatalf("saturation %v, then %v: %+v", e.Value, d.Saturation(leases+1), e)
+			}
+			if e.Capacity < float64(e.Endpoints) || e.Endpoints != len(load.Endpoints) {
+				t.Fatalf("capacity %v of %d engines", e.Capacity, e.Endpoints)
+			}
+		}
+	})
 }

@@ -3,6 +3,7 @@ package admission_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -152,11 +153,14 @@ func (s *scene) step(loads ...admission.PoolLoad) {
 }
 
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		if strings.Contains(path, "fuzz") || strings.Contains(path, "rapid") {
-			t.Skip("not a scenario")
-		}
-		s := &scene{t: t}
-		datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string { return s.run(d) })
-	})
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, path := range files {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			s := &scene{t: t}
+			datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string { return s.run(d) })
+		})
+	}
 }
