@@ -233,15 +233,15 @@ func TestSaturationSane(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := start()
-		any := rapid.OneOf(rapid.Float64Range(0, 20), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Just(-1.0), rapid.Just(1e15))
-		reading := func(name string) admission.Reading { return admission.Read(any.Draw(t, name)) }
+		some := rapid.OneOf(rapid.Float64Range(0, 20), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Just(-1.0), rapid.Just(1e15))
+		reading := func(name string) admission.Reading { return admission.Read(some.Draw(t, name)) }
 		for range rapid.IntRange(1, 20).Draw(t, "looks") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 15000).Draw(t, "ms")) * time.Millisecond)
 			load := &admission.Load{}
 			for range rapid.IntRange(0, 4).Draw(t, "endpoints") {
 				load.Endpoints = append(load.Endpoints, admission.EndpointLoad{
 					ID:         rapid.SampledFrom([]string{"a", "b", "c", ""}).Draw(t, "id"),
-					Weight:     any.Draw(t, "weight"),
+					Weight:     some.Draw(t, "weight"),
 					MeasuredAt: now.Add(-time.Duration(rapid.IntRange(-1, 12).Draw(t, "age")) * time.Second),
 					InFlight:   reading("inflight"), MeasuredInFlight: reading("then"), BatchCapacity: reading("batch"),
 					Running: reading("running"), Waiting: reading("waiting"), KVUsedRatio: reading("kv"),
