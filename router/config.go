@@ -68,6 +68,10 @@ type Config struct {
 	// BodyTimeout is how long a client may take to send a request's body.
 	// Default 60s; must be positive.
 	BodyTimeout time.Duration `yaml:"body_timeout"`
+	// BandHeader is the header with the band that a client asks for, which the
+	// hook Admitter is told of and engines do not get. Default "", none; or a
+	// header's name. Who sets up admission sets it.
+	BandHeader string `yaml:"-"`
 	// Total bounds a request from its arrival to its last byte. It is
 	// timeouts.total of the relay, set from there.
 	Total time.Duration `yaml:"-"`
@@ -111,6 +115,9 @@ func (c Config) Validate() error {
 	}
 	if c.SessionHeader != "" && !validHeaderName(c.SessionHeader) {
 		bad("session_header: %q is no header name; want one such as x-session-id", c.SessionHeader)
+	}
+	if c.BandHeader != "" && !validHeaderName(c.BandHeader) {
+		bad("band_header: %q is no header name; want one such as x-llmgw-band", c.BandHeader)
 	}
 	if c.MaxBodyBytes <= 0 || c.MaxBodyBytes > 1<<40 {
 		bad("max_body_bytes: %d is out of range; want a number of bytes from 1 to 1 TiB, such as 33554432", c.MaxBodyBytes)

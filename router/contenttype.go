@@ -38,18 +38,24 @@ func (c *call) reads() (form bool, err *openai.Error) {
 	return false, nil
 }
 
-// header is the header that engines get: the client's, with the content type by
-// which the body was read.
+// header is the header that engines get: the client's without its band, and with
+// the content type by which the body was read.
 func (c *call) header() http.Header {
 	h := c.req.Header
-	if c.route.kind != routeInference || c.spool != nil {
-		return h // there is no body, or its type holds the boundary
+	_, band := h[c.rt.cfg.BandHeader]
+	typed := true
+	if c.route.kind == routeInference && c.spool == nil { // else there is no body, or its type holds the boundary
+		types := h["Content-Type"]
+		typed = len(types) == 1 && types[0] == jsonType
 	}
-	if types := h["Content-Type"]; len(types) == 1 && types[0] == jsonType {
+	if !band && typed {
 		return h
 	}
 	h = maps.Clone(h) // the request is not ours to change
-	h["Content-Type"] = jsonTypes
+	delete(h, c.rt.cfg.BandHeader)
+	if !typed {
+		h["Content-Type"] = jsonTypes
+	}
 	return h
 }
 

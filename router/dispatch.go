@@ -15,17 +15,28 @@ import (
 )
 
 // dispatch sends the request to endpoints of m, then of its fallbacks, until one
-// answers. All of it works on one snapshot of the endpoints.
+// answers. Each model's turn works on one snapshot of the endpoints, taken once
+// the request may run on them.
 func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
 	pool := c.rt.deps.Endpoints.Snapshot()
+	c.beginPrompt(data)
 	c.request()
 	done, spent := c.try(m, pool.ForModel(m.Name), data)
 	spent = spent || c.pin != "" // what it refers to is nowhere else
+	var refused *openai.Error    // by the admission of a fallback
 	for i := 0; !done && !spent && i < len(m.Fallbacks); i++ {
 		f, ok := catalog.Resolve(m.Fallbacks[i])
 		if !ok || !c.identity.allows(f.Name) {
 			continue
 		}
+		if err := c.admit(f); err != nil {
+			if c.out.Result == ResultCanceled {
+				return err
+			}
+			refused = err // the next fallback may have room
+			continue
+		}
+		pool = c.rt.deps.Endpoints.Snapshot()
 		c.tried = c.tried[:0]
 		done, spent = c.try(f, pool.ForModel(f.Name), data)
 	}
@@ -38,6 +49,8 @@ func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
 	case c.kind != 0:
 		c.out.Result = ResultFailed
 		return exchangeError(c.kind)
+	case refused != nil:
+		return refused
 	}
 	c.out.Result = ResultNoEndpoint
 	if c.pin != "" {
@@ -65,6 +78,9 @@ func (c *call) request() {
 		Tenant: c.identity.Tenant, Band: c.identity.Band,
 		Session: c.out.Session, Pin: c.pin, PromptBytes: c.out.PromptBytes,
 		MaxTokens: int(min(c.peek.MaxTokens, 1<<30)), Stream: c.peek.Stream,
+	}
+	if c.prompt != nil {
+		c.sched.Prompt = c.prompt
 	}
 }
 
@@ -107,7 +123,9 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 		c.out.Attempts++
 		c.out.Endpoint = e.ID()
 		e.Touch(now)
-		if !c.attemptAt(e, place, m, data) {
+		again := c.attemptAt(e, place, m, data)
+		c.endAttempt(again)
+		if !again {
 			if c.out.Status != 0 {
 				c.out.Served = m.Name
 			}

@@ -80,7 +80,9 @@ type Estimate struct {
 type Admitter interface {
 	// Admit returns once the request may run, or refuses it. It blocks no longer
 	// than ctx lasts. The Lease it returns is released exactly once; with an
-	// error there is none.
+	// error there is none. Further endpoints of the same model are tried under
+	// the same lease. Before a fallback is, the lease is released and Admit is
+	// called for its model, so a request never waits while it holds one.
 	Admit(ctx context.Context, a Admission) (Lease, error)
 }
 
@@ -92,8 +94,17 @@ type Lease interface {
 
 // Admission is what a request is admitted by.
 type Admission struct {
-	Identity    *Identity
-	Model       string // canonical
+	// Identity is who sent it. Where its Band is empty the hook may set it, so
+	// that scorers and the outcome show the band that the request was admitted
+	// in. The rest is not the hook's to change.
+	Identity *Identity
+	// AskedBand is what the header Config.BandHeader says, as the client sent
+	// it; empty if there is none. Whether it counts is the hook's to say.
+	AskedBand string
+	// RemoteAddr is the address that the request came from, as net/http has it:
+	// mostly host:port, in tests anything.
+	RemoteAddr  string
+	Model       string // canonical: that asked for, or a fallback's
 	Session     string // the affinity key, or empty
 	PromptBytes int
 	MaxTokens   int64 // 0 if the request names none

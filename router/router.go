@@ -27,6 +27,9 @@ type Deps struct {
 	Scheduler *schedule.Scheduler
 	// Models is the catalog. Required.
 	Models Models
+	// Prompts reads prompts for the index that Scheduler asks for prefixes; nil: no
+	// prompt is looked up.
+	Prompts Prompts
 
 	// The hooks. The first three refuse a request with an error that is, or
 	// wraps, an [*openai.Error], such as openai.Unauthorized or
@@ -72,6 +75,7 @@ func New(cfg Config, deps Deps) (*Router, error) {
 		return nil, fmt.Errorf("router: %w", err)
 	}
 	cfg.SessionHeader = http.CanonicalHeaderKey(cfg.SessionHeader)
+	cfg.BandHeader = http.CanonicalHeaderKey(cfg.BandHeader)
 	rt := &Router{
 		cfg: cfg, deps: deps, log: deps.Logger, created: time.Now(),
 		budget: newRetryBudget(cfg.RetryBudgetRatio, cfg.RetryBudgetMin),
@@ -253,15 +257,8 @@ func (c *call) infer(data []byte) *openai.Error {
 		}
 		c.charge = charge
 	}
-	if rt.deps.Admitter != nil {
-		lease, err := rt.deps.Admitter.Admit(c.ctx(), Admission{
-			Identity: &c.identity, Model: m.Name, Session: o.Session,
-			PromptBytes: o.PromptBytes, MaxTokens: c.peek.MaxTokens,
-		})
-		if err != nil {
-			return c.hookError("admit", err)
-		}
-		c.lease = lease
+	if err := c.admit(m); err != nil {
+		return err
 	}
 	return c.dispatch(catalog, m, data)
 }
