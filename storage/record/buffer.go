@@ -27,10 +27,10 @@ type Stats struct {
 	Full uint64
 	// Invalid are records dropped since they broke a rule.
 	Invalid uint64
-	// Closed are records dropped since the log had ended; the only ones that
-	// no Gap tells of.
+	// Closed are records dropped since the log had ended. No Gap tells of them.
 	Closed uint64
-	// Lost are records that were taken and could not be written to the end.
+	// Lost are records that were taken and could not be written when the log
+	// ended. No Gap tells of them.
 	Lost uint64
 }
 

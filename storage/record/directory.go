@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"time"
 )
@@ -29,6 +30,7 @@ type directory struct {
 	maxAge   time.Duration
 	key      KeyID
 	writer   string
+	run      uint64
 
 	old     []oldSegment // oldest first
 	total   int64        // bytes of all segments
@@ -75,6 +77,7 @@ func openDirectory(cfg Config, deps Deps) (_ *directory, err error) {
 		maxAge:   cfg.MaxAge,
 		key:      deps.Key.ID(),
 		writer:   deps.Writer,
+		run:      rand.Uint64(),
 		next:     1,
 	}
 	d.create = func(name string) (segmentFile, error) {
@@ -203,7 +206,7 @@ func (d *directory) prepare(now time.Time, n int64) error {
 
 // begin makes a segment and writes its header.
 func (d *directory) begin(now time.Time) error {
-	s := &Segment{Sequence: d.next, Writer: d.writer, Key: d.key, Created: now}
+	s := &Segment{Sequence: d.next, Writer: d.writer, Key: d.key, Created: now, Run: d.run}
 	name := segmentName(d.next)
 	d.next++
 	f, err := d.create(name)

@@ -22,6 +22,8 @@ type disk struct {
 	room       int  // bytes; negative: no bound
 	noTruncate bool // what was written torn cannot be cut off
 	syncs      int
+	stalled    chan struct{} // if not nil, a write says here that it has begun
+	resume     chan struct{} // and waits for this
 }
 
 type diskFile struct {
@@ -30,6 +32,10 @@ type diskFile struct {
 }
 
 func (f *diskFile) Write(b []byte) (int, error) {
+	if f.disk.stalled != nil {
+		f.disk.stalled <- struct{}{}
+		<-f.disk.resume
+	}
 	if f.disk.room < 0 || len(b) <= f.disk.room {
 		if f.disk.room > 0 {
 			f.disk.room -= len(b)
@@ -230,6 +236,48 @@ llmgw_record_segments 0
 	}
 }
 
+// While the disk does not answer, records are taken as long as there is room, and
+// then dropped; nobody waits.
+func TestStalledDiskBlocksNobody(t *testing.T) {
+	d := &disk{room: -1, stalled: make(chan struct{}), resume: make(chan struct{})}
+	l := faultyLog(t, d, Deps{})
+	now := time.Unix(1e9, 0)
+	put(t, l, 0)
+	stepped := make(chan error, 1)
+	go func() { stepped <- l.step(now) }()
+	<-d.stalled // in the header's write
+	taken := uint64(1)
+	for ; ; taken++ {
+		err := l.Append(1, now, binary.LittleEndian.AppendUint64(nil, taken))
+		if errors.Is(err, ErrFull) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := uint64(1 + 64<<10/28); taken != want {
+		t.Errorf("%d records were taken, want %d", taken, want)
+	}
+	if s := l.Stats(); s.Appended != taken || s.Full != 1 {
+		t.Errorf("stats %+v, want %d taken and one dropped", s, taken)
+	}
+	d.resume <- struct{}{}
+	for range 2 { // the first record, and the rest
+		<-d.stalled
+		d.resume <- struct{}{}
+	}
+	if err := <-stepped; err != nil {
+		t.Fatal(err)
+	}
+	d.stalled = nil
+	if err := l.finish(); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := numbers(t, l.cfg.Dir)
+	wantNumbers(t, "at the end", got, int(taken))
+}
+
 // When the disk heals, the log says so, and a gap tells what was dropped.
 func TestDiskHeals(t *testing.T) {
 	var logged bytes.Buffer
@@ -347,11 +395,11 @@ func TestSegmentNames(t *testing.T) {
 
 func TestWriterNameIsCutBetweenCharacters(t *testing.T) {
 	long := strings.Repeat("é", 40) // 80 bytes
-	s, err := parseHeader(appendHeader(nil, &Segment{Writer: long, Sequence: 3, Key: 5, Created: time.Unix(7, 8)}), "f", segmentHeader)
+	s, err := parseHeader(appendHeader(nil, &Segment{Writer: long, Sequence: 3, Key: 5, Run: 9, Created: time.Unix(7, 8)}), "f", segmentHeader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Segment{File: "f", Writer: long[:64], Sequence: 3, Key: 5, Created: time.Unix(7, 8).UTC()}); *s != want {
+	if want := (Segment{File: "f", Writer: long[:64], Sequence: 3, Key: 5, Run: 9, Created: time.Unix(7, 8).UTC()}); *s != want {
 		t.Errorf("header %+v, want %+v", *s, want)
 	}
 }

@@ -11,7 +11,7 @@
 // the buffer to segments in a directory, removes the oldest ones so that the
 // directory stays within its bytes and its age, and survives a disk that is full
 // or gone. A record that finds the buffer full is dropped and counted; in its
-// place the log gets a [Gap] with the exact number, so that a reader always
+// place the log gets a [Gap] with the exact number, so that a reader
 // knows what it does not see. [Ring] takes the same records and keeps the newest
 // in memory.
 //
@@ -21,10 +21,10 @@
 // during Config.FlushInterval, or Config.BufferBytes if the disk did not keep up.
 // A machine that dies loses besides what its system had not yet brought to the
 // disk: at most Config.SyncInterval's worth. A segment is also synced when it is
-// complete. What is left is a segment with a torn tail: the reader gives every
-// entry before the tear, then says what is missing ([ErrTorn]), and goes on with
-// the next segment. A log never changes a segment of an earlier run; it starts a
-// new one.
+// complete. What is left is a segment that was not completed, perhaps with a torn
+// tail: the reader gives every entry before the tear, then says that something is
+// missing ([ErrTorn]), and goes on with the next segment. A log never changes a
+// segment of an earlier run; it starts a new one.
 //
 // # The format
 //
@@ -40,6 +40,7 @@
 //	       80 sequence number, uint64      20 payload
 //	       88 key ID, uint64
 //	       96 made at, ns since 1970, int64
+//	      104 run, uint64
 //
 // The first 80 bytes stay as they are in every version, so that a reader can
 // refuse a segment of another version by naming who wrote it ([VersionError]).

@@ -46,6 +46,9 @@ type Segment struct {
 	Writer   string // Deps.Writer of the log that wrote it
 	Key      KeyID  // the key that its fingerprints were made with
 	Created  time.Time
+	// Run is the same for all segments of one call of Log.Run and, being
+	// random, for no others: where it changes, the writer's memory began anew.
+	Run uint64
 }
 
 // Gap stands in the log where records were dropped.

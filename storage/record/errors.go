@@ -18,8 +18,8 @@ var (
 	// ErrInUse means that another process or Log writes to the directory.
 	ErrInUse = errors.New("record: the directory is in use")
 
-	// ErrTorn means that a segment ends in the middle: its writer died, or is
-	// writing just now.
+	// ErrTorn means that a segment was not completed: its writer died, or is
+	// writing just now. What was in the writer's memory is missing.
 	ErrTorn = errors.New("record: torn")
 	// ErrDamaged means that a segment holds what no Log wrote.
 	ErrDamaged = errors.New("record: damaged")
@@ -43,7 +43,9 @@ var (
 type DamageError struct {
 	File   string // name within the directory
 	Offset int64  // where the damage begins
-	Bytes  int64  // from there to the end of the file, all of which are skipped
+	// Bytes is how many there are from Offset to the end of the file, all of
+	// which are skipped. It is 0 where a writer died between two entries.
+	Bytes int64
 	// Newest says that no later segment was there when the reading began: if
 	// a Log is at work, a torn end is what it writes just now.
 	Newest bool
@@ -53,7 +55,11 @@ type DamageError struct {
 
 // Error names the place and the reason.
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("%v: %s at byte %d: %s; the %d bytes from there are skipped", e.Err, e.File, e.Offset, e.Why, e.Bytes)
+	skipped := ""
+	if e.Bytes > 0 {
+		skipped = fmt.Sprintf("; the %d bytes from there are skipped", e.Bytes)
+	}
+	return fmt.Sprintf("%v: %s at byte %d: %s%s", e.Err, e.File, e.Offset, e.Why, skipped)
 }
 
 // Unwrap returns ErrTorn or ErrDamaged.

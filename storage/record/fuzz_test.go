@@ -19,7 +19,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(data, false)
 	f.Add(data[:ends[3]], true)
 	f.Add(data[:ends[3]+5], false)
-	f.Add(append(append([]byte(nil), data...), data[104:]...), true)
+	f.Add(append(append([]byte(nil), data...), data[112:]...), true)
 	f.Add([]byte("LLMGWREC"), true)
 	f.Add([]byte{}, false)
 	dir := f.TempDir()
@@ -36,7 +36,7 @@ func FuzzRead(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at, entries := int64(104), 0
+		at, entries := int64(112), 0
 		var failed error
 		for e, err := range r.Entries(time.Time{}, time.Time{}) {
 			if failed != nil {
@@ -82,12 +82,12 @@ func FuzzRead(f *testing.F) {
 func crc(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 func fixChecksums(b []byte) []byte {
-	if len(b) < 104 {
+	if len(b) < 112 {
 		return b
 	}
-	copy(b, "LLMGWREC\x01\x00\x68\x00")
-	binary.LittleEndian.PutUint32(b[12:], crc(append(append([]byte(nil), b[:12]...), b[16:104]...)))
-	for rest := b[104:]; len(rest) >= 20; {
+	copy(b, "LLMGWREC\x01\x00\x70\x00")
+	binary.LittleEndian.PutUint32(b[12:], crc(append(append([]byte(nil), b[:12]...), b[16:112]...)))
+	for rest := b[112:]; len(rest) >= 20; {
 		n := min(20+int(binary.LittleEndian.Uint32(rest[4:])%256), len(rest))
 		binary.LittleEndian.PutUint32(rest[4:], uint32(n-20))
 		rest[18], rest[19] = 0, 0

@@ -82,16 +82,42 @@ func TestEntriesSayWhereTheyStand(t *testing.T) {
 			t.Fatal(err)
 		}
 		offsets = append(offsets, e.Offset)
-		want := record.Segment{File: "00000000000000000001.rec", Sequence: 1, Writer: "llmgw v1.2.3", Key: key.ID(), Created: e.Segment.Created}
+		want := record.Segment{File: "00000000000000000001.rec", Sequence: 1, Writer: "llmgw v1.2.3", Key: key.ID(), Created: e.Segment.Created, Run: e.Segment.Run}
 		if diff := cmp.Diff(want, *e.Segment); diff != "" {
 			t.Errorf("segment (-want +got):\n%s", diff)
 		}
-		if e.Segment.Created.IsZero() {
-			t.Error("no creation time")
+		if e.Segment.Created.IsZero() || e.Segment.Run == 0 {
+			t.Errorf("no creation time or run: %+v", *e.Segment)
 		}
 	}
-	if diff := cmp.Diff([]int64{104, 125}, offsets); diff != "" {
+	if diff := cmp.Diff([]int64{112, 133}, offsets); diff != "" {
 		t.Errorf("offsets (-want +got):\n%s", diff)
+	}
+}
+
+// Where the run changes, the writer's memory began anew.
+func TestRunsAreTold(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		l := newLog(t, testConfig(dir))
+		_ = l.Append(1, base(), nil)
+		_ = l.Append(1, base(), nil)
+		runOnce(t, l)
+	}
+	r, err := record.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var runs []uint64
+	for e, err := range r.Entries(time.Time{}, time.Time{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, e.Segment.Run)
+	}
+	if len(runs) != 4 || runs[0] != runs[1] || runs[2] != runs[3] || runs[1] == runs[2] {
+		t.Errorf("runs %v, want two and two", runs)
 	}
 }
 

@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"math"
@@ -48,16 +49,20 @@ func (r *Reader) Entries(from, to time.Time) iter.Seq2[Entry, error] {
 		}
 		w := newWindow(from, to)
 		for i, name := range names {
-			if !r.segment(name, i == len(names)-1, w, yield) {
+			next := ""
+			if i+1 < len(names) {
+				next = names[i+1]
+			}
+			if !r.segment(name, next, w, yield) {
 				return
 			}
 		}
 	}
 }
 
-// segment yields what the window shows of a segment; it returns false once yield
-// has.
-func (r *Reader) segment(name string, newest bool, w window, yield func(Entry, error) bool) bool {
+// segment yields what the window shows of a segment, the one before next; it
+// returns false once yield has.
+func (r *Reader) segment(name, next string, w window, yield func(Entry, error) bool) bool {
 	f, err := r.root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return yield(Entry{}, fmt.Errorf("%w: %s", ErrExpired, name))
@@ -82,13 +87,31 @@ func (r *Reader) segment(name string, newest bool, w window, yield func(Entry, e
 			return false
 		}
 	}
+	if err == nil && next != "" && !sc.done && !r.ofRun(next, sc.segment.Run) {
+		err = sc.torn("the segment was not completed; what its writer had not written is missing")
+	}
 	if err == nil {
 		return true
 	}
 	if damage, ok := errors.AsType[*DamageError](err); ok {
-		damage.Newest = newest
+		damage.Newest = next == ""
 	}
 	return yield(Entry{}, err)
+}
+
+// ofRun reports whether a segment is of a run. If it is, the one before it may
+// have no seal, but nothing is missing: the disk failed, and what could not be
+// written there stands here.
+func (r *Reader) ofRun(name string, run uint64) bool {
+	f, err := r.root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	b := make([]byte, segmentHeader)
+	n, _ := io.ReadFull(f, b)
+	s, err := parseHeader(b[:n], name, 0)
+	return err == nil && s.Run == run
 }
 
 // window is a range of time in nanoseconds, the end excluded unless it is the

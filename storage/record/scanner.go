@@ -16,7 +16,7 @@ type scanner struct {
 	offset  int64 // of the next entry
 	size    int64 // of the file
 	count   uint64
-	done    bool
+	done    bool   // the seal was reached, or says that there is nothing to see
 	buf     []byte // the entry at hand
 }
 

@@ -16,7 +16,7 @@ const (
 	magic         = "LLMGWREC"
 	writerBytes   = 64
 	eternalHeader = 16 + writerBytes // the part that is the same in all versions
-	segmentHeader = eternalHeader + 24
+	segmentHeader = eternalHeader + 32
 )
 
 const (
@@ -55,6 +55,7 @@ func appendHeader(b []byte, s *Segment) []byte {
 	b = binary.LittleEndian.AppendUint64(b, s.Sequence)
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.Key))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.Created.UnixNano()))
+	b = binary.LittleEndian.AppendUint64(b, s.Run)
 	binary.LittleEndian.PutUint32(b[from+12:], headerChecksum(b[from:]))
 	return b
 }
@@ -105,5 +106,6 @@ func parseHeader(b []byte, file string, size int64) (*Segment, error) {
 		Sequence: binary.LittleEndian.Uint64(b[eternalHeader:]),
 		Key:      KeyID(binary.LittleEndian.Uint64(b[eternalHeader+8:])),
 		Created:  unixTime(int64(binary.LittleEndian.Uint64(b[eternalHeader+16:]))),
+		Run:      binary.LittleEndian.Uint64(b[eternalHeader+24:]),
 	}, nil
 }
