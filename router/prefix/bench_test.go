@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/llmgw/llmgw/router/prefix"
@@ -54,6 +55,25 @@ func BenchmarkSend(b *testing.B) {
 		_, _ = c.Write(text)
 		x.Send(ids[i%len(ids)], &c)
 	}
+}
+
+// BenchmarkMixed: lookups, sends and answers from all processors at once.
+func BenchmarkMixed(b *testing.B) {
+	x, ids, texts := filled(b, true)
+	var n atomic.Uint64
+	b.ResetTimer()
+	b.RunParallel(func(p *testing.PB) {
+		var c prefix.Chain
+		var r prefix.Result
+		for p.Next() {
+			i := int(n.Add(1))
+			c.Reset(1)
+			_, _ = c.Write(texts[i%len(texts)])
+			x.Lookup(&c, &r)
+			s := x.Send(ids[i%len(ids)], &c)
+			x.Observe(s, &c, prefix.Usage{PromptTokens: 8000, CachedTokens: int64(s.Predicted), CachedKnown: true})
+		}
+	})
 }
 
 func BenchmarkObserve(b *testing.B) {

@@ -79,7 +79,8 @@ const maxBlockTokens = 1 << 16
 // Events of one endpoint must come in order. Where one may be lost, Clear and
 // begin again: the index has no way to know.
 type Exact struct {
-	cfg ExactConfig
+	cfg     ExactConfig
+	metrics *exactMetrics
 
 	mu     sync.RWMutex
 	blocks map[uint64]*exactBlock // by own key; guarded by mu
@@ -88,6 +89,13 @@ type Exact struct {
 	lives  uint32                 // guarded by mu
 	held   int                    // blocks of all endpoints; guarded by mu
 	sizes  map[int]*sizeClass     // block sizes in use; guarded by mu
+	twice  map[holding]int        // by how many more names an endpoint has a block; guarded by mu
+}
+
+// holding is a block on an endpoint.
+type holding struct {
+	key  uint64
+	slot uint32
 }
 
 // sizeClass are the endpoints with one size of blocks.
@@ -111,16 +119,24 @@ type named struct {
 }
 
 // NewExact validates cfg and returns an empty index.
-func NewExact(cfg ExactConfig) (*Exact, error) {
+func NewExact(cfg ExactConfig, deps Deps) (*Exact, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("prefix: %w", err)
 	}
-	return &Exact{
+	x := &Exact{
 		cfg:    cfg,
 		blocks: make(map[uint64]*exactBlock),
 		all:    make([]exactEndpoint, 1),
 		sizes:  make(map[int]*sizeClass),
-	}, nil
+		twice:  make(map[holding]int),
+	}
+	x.metrics = newExactMetrics(x)
+	if deps.Registerer != nil {
+		if err := deps.Registerer.Register(x.metrics); err != nil {
+			return nil, fmt.Errorf("prefix: register metrics: %w", err)
+		}
+	}
+	return x, nil
 }
 
 // Add puts an endpoint into the index, which holds nothing yet. What is below
@@ -190,6 +206,12 @@ func (x *Exact) clear(slot uint32, e *exactEndpoint) {
 // unhold says that an endpoint has one block less.
 func (x *Exact) unhold(key uint64, slot uint32) {
 	x.held--
+	if h := (holding{key, slot}); x.twice[h] > 0 {
+		if x.twice[h]--; x.twice[h] == 0 {
+			delete(x.twice, h)
+		}
+		return
+	}
 	if b := x.blocks[key]; b != nil {
 		if b.remove(slot); b.count == 0 {
 			delete(x.blocks, key)
@@ -224,6 +246,7 @@ func (x *Exact) Stored(id ID, s Stored) error {
 	if s.HasParent {
 		p, ok := e.named[s.Parent]
 		if !ok {
+			x.metrics.orphans.Add(uint64(len(s.Blocks)))
 			return fmt.Errorf("%w: %#x", ErrUnknownParent, s.Parent)
 		}
 		key = p.key
@@ -235,6 +258,7 @@ func (x *Exact) Stored(id ID, s Stored) error {
 		}
 		key = blockKey(key, s.Tokens[i*s.BlockTokens:(i+1)*s.BlockTokens], extra)
 		if !x.hold(id.slot, e, name, key, s.Offloaded) {
+			x.metrics.overflows.Add(uint64(len(s.Blocks) - i))
 			return fmt.Errorf("%w: %d blocks", ErrFull, x.held)
 		}
 	}
@@ -272,7 +296,9 @@ func (x *Exact) hold(slot uint32, e *exactEndpoint, name, key uint64, offloaded 
 			b = &exactBlock{}
 			x.blocks[key] = b
 		}
-		b.add(slot)
+		if !b.add(slot) {
+			x.twice[holding{key, slot}]++
+		}
 	}
 	if r := &n.refs[medium(offloaded)]; *r < 1<<16-1 {
 		*r++
@@ -311,6 +337,20 @@ func (x *Exact) Removed(id ID, r Removed) error {
 		x.unhold(n.key, id.slot)
 	}
 	return nil
+}
+
+// ExactStats are an exact index's gauges.
+type ExactStats struct {
+	Endpoints int
+	Blocks    int // of all endpoints together, at most ExactConfig.MaxBlocks
+	Contents  int // of these, different ones
+}
+
+// Stats returns the current gauges.
+func (x *Exact) Stats() ExactStats {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return ExactStats{Endpoints: len(x.all) - 1 - len(x.free), Blocks: x.held, Contents: len(x.blocks)}
 }
 
 // Blocks returns how many blocks an endpoint holds.

@@ -12,24 +12,27 @@ type exactBlock struct {
 	many  slotSet   // else
 }
 
-func (b *exactBlock) add(slot uint32) {
+// add reports whether slot did not hold the block yet.
+func (b *exactBlock) add(slot uint32) bool {
 	if b.many == nil {
 		n := int(b.count)
 		if slices.Contains(b.few[:n], slot) {
-			return
+			return false
 		}
 		if n < len(b.few) {
 			b.few[n] = slot
 			b.count++
-			return
+			return true
 		}
 		for _, s := range b.few {
 			b.many.add(s)
 		}
 	}
-	if b.many.add(slot) {
-		b.count++
+	if !b.many.add(slot) {
+		return false
 	}
+	b.count++
+	return true
 }
 
 func (b *exactBlock) remove(slot uint32) {
@@ -97,13 +100,17 @@ func (s slotSet) remove(slot uint32) bool {
 func (x *Exact) Lookup(p Prompt, r *Result) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	r.reset(&Chain{}, len(x.all))
+	r.reset(0, len(x.all))
 	// Sizes come in no order, but no endpoint is in two.
 	for size, class := range x.sizes {
 		x.lookupSize(p, size, class.slots, r)
 	}
 	if len(x.sizes) > 1 {
 		r.sort()
+	}
+	x.metrics.lookups.Add(1)
+	if len(r.Matches) > 0 {
+		x.metrics.hits.Add(1)
 	}
 }
 

@@ -411,7 +411,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("error %q does not say %q", err, key)
 		}
 	}
-	if _, err := prefix.NewExact(prefix.ExactConfig{}); err == nil || !strings.Contains(err.Error(), "max_blocks: 0") || !strings.Contains(err.Error(), "max_endpoints: 0") {
+	if _, err := prefix.NewExact(prefix.ExactConfig{}, prefix.Deps{}); err == nil || !strings.Contains(err.Error(), "max_blocks: 0") || !strings.Contains(err.Error(), "max_endpoints: 0") {
 		t.Errorf("error %v of a zero ExactConfig", err)
 	}
 }

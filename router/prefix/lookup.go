@@ -27,7 +27,7 @@ type Result struct {
 	// Matches are the endpoints that hold something of the prompt, each once:
 	// those on the deepest node of the tree first, on one node by slot.
 	Matches []Match
-	// PromptBytes is the length of the prompt that was looked up.
+	// PromptBytes is the length of the prompt that was looked up, 0 from an Exact.
 	PromptBytes int
 
 	path      []step
@@ -55,11 +55,11 @@ func (r *Result) sort() {
 	}
 }
 
-func (r *Result) reset(c *Chain, slots int) {
+func (r *Result) reset(promptBytes, slots int) {
 	for i := range r.Matches {
 		r.at[r.Matches[i].ID.slot] = 0
 	}
-	r.Matches, r.path, r.PromptBytes = r.Matches[:0], r.path[:0], c.bytes
+	r.Matches, r.path, r.PromptBytes = r.Matches[:0], r.path[:0], promptBytes
 	if len(r.at) < slots {
 		r.at = make([]int32, slots)
 	}
@@ -70,7 +70,7 @@ func (r *Result) reset(c *Chain, slots int) {
 // grow r and waits only for a write under way.
 func (x *Index) Lookup(c *Chain, r *Result) {
 	x.mu.RLock()
-	r.reset(c, len(x.es.all))
+	r.reset(c.bytes, len(x.es.all))
 	r.path = x.tree.walk(r.path, c)
 	for i := len(r.path) - 1; i >= 0; i-- {
 		s := r.path[i]

@@ -82,3 +82,43 @@ func (x *Index) Agreement() Agreement {
 	m := x.metrics
 	return Agreement{m.observed.Load(), m.predicted.Load(), m.cached.Load(), m.agreed.Load(), m.union.Load()}
 }
+
+// exactMetrics are an exact index's counters, and their collector.
+type exactMetrics struct {
+	index *Exact
+
+	lookups, hits, orphans, overflows atomic.Uint64
+
+	descs [6]*prometheus.Desc
+}
+
+func newExactMetrics(x *Exact) *exactMetrics {
+	d := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("llmgw_prefix_exact_"+name, help, nil, nil)
+	}
+	return &exactMetrics{index: x, descs: [...]*prometheus.Desc{
+		d("lookups_total", "Prompts that were looked up in the exact prefix index."),
+		d("hits_total", "Lookups that found an endpoint with a beginning of the prompt."),
+		d("orphans_total", "Blocks that were not recorded because the block before them was unknown."),
+		d("overflows_total", "Blocks that were not recorded because the index was full."),
+		d("blocks", "Blocks in the exact prefix index, of all endpoints together."),
+		d("endpoints", "Endpoints in the exact prefix index."),
+	}}
+}
+
+// Describe sends all descriptions.
+func (m *exactMetrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range m.descs {
+		out <- d
+	}
+}
+
+// Collect sends the counters and gauges.
+func (m *exactMetrics) Collect(out chan<- prometheus.Metric) {
+	for i, c := range [...]*atomic.Uint64{&m.lookups, &m.hits, &m.orphans, &m.overflows} {
+		out <- prometheus.MustNewConstMetric(m.descs[i], prometheus.CounterValue, float64(c.Load()))
+	}
+	s := m.index.Stats()
+	out <- prometheus.MustNewConstMetric(m.descs[4], prometheus.GaugeValue, float64(s.Blocks))
+	out <- prometheus.MustNewConstMetric(m.descs[5], prometheus.GaugeValue, float64(s.Endpoints))
+}
