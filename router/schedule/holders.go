@@ -37,6 +37,9 @@ func (h *holders) look(index PrefixIndex, req *Request) {
 			continue
 		}
 		f.Bytes = min(f.Bytes, promptBytes)
+		if f.Doubt = min(max(f.Doubt, 0), 1); f.Doubt != f.Doubt { // NaN
+			f.Doubt = 0
+		}
 		slot := h.slot(f.Endpoint, f.Endpoint.Hash())
 		if h.slots[slot] != 0 {
 			continue // there twice; the first is the longer
@@ -71,5 +74,5 @@ func (h *holders) match(e *endpoint.Endpoint, hash uint64) PrefixMatch {
 		return PrefixMatch{}
 	}
 	f := &h.list[i]
-	return PrefixMatch{Bytes: f.Bytes, PromptBytes: h.promptBytes, Exact: f.Exact}
+	return PrefixMatch{Bytes: f.Bytes, PromptBytes: h.promptBytes, Exact: f.Exact, Seen: f.Seen, Doubt: f.Doubt}
 }

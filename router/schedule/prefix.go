@@ -3,8 +3,9 @@ package schedule
 import "github.com/llmgw/llmgw/router/endpoint"
 
 // PrefixIndex knows which endpoints hold the beginning of a prompt in their KV
-// cache. Its methods may be called concurrently and must neither block nor
-// allocate; they keep and change no argument.
+// cache. Its methods may be called concurrently, though not for one request, and
+// must neither block nor allocate. They keep no argument, and change none but what
+// Request.Prompt points to, which is the index's own.
 type PrefixIndex interface {
 	// Holders writes into out the endpoints that hold some beginning of
 	// req.Prompt for req.Model, at most len(out), and returns how many it wrote
@@ -29,6 +30,13 @@ type Holder struct {
 	// Exact: the engine has said so. Otherwise it was inferred from what the
 	// endpoint was sent.
 	Exact bool
+	// Seen is how often a prompt with this beginning was sent there, 0 if nobody
+	// counts.
+	Seen int
+	// Doubt is the share of such beliefs about this endpoint that proved wrong
+	// lately, in [0,1]: 0 for an index that is sure, 1/2 for one that has not
+	// heard of the endpoint's answers.
+	Doubt float64
 }
 
 // PrefixMatch is how much of a prompt a candidate holds. The zero value is
@@ -36,8 +44,10 @@ type Holder struct {
 type PrefixMatch struct {
 	// Bytes of the prompt's PromptBytes are held: 0 to PromptBytes.
 	Bytes, PromptBytes int
-	// Exact is that of [Holder].
+	// Exact, Seen and Doubt are those of [Holder].
 	Exact bool
+	Seen  int
+	Doubt float64
 }
 
 // Ratio returns the share of the prompt that is held, in [0,1].
@@ -53,12 +63,22 @@ func (m PrefixMatch) Ratio() float64 {
 // What fails may have been started again, and then its cache is empty.
 const untrusted = 0.5
 
+// homeFactor is how much more the home of a prompt's beginning is worth than
+// another endpoint that holds as much: about as much as one request less on an
+// endpoint that is nearly idle.
+const homeFactor = 1.0625
+
 // PrefixAffinity votes for the endpoints that hold the beginning of the prompt,
 // by the share of the prefill that each would save; it votes for all alike if
 // nobody does. A beginning so short that computing it again costs next to
 // nothing counts little, however great its share: the vote is
 //
-//	held/prompt × held/(held+TargetBytes)
+//	held/prompt × held/(held+TargetBytes) × min(1, 2×(1-doubt))
+//
+// so that an engine that never has what it should, as one without a prefix cache,
+// is soon treated like any other. Of those that hold the most and as much, the one
+// that has seen it most often is a little ahead: a beginning then stays at its home
+// and does not fill every cache.
 //
 // An endpoint is passed over while it is much busier than the least busy
 // candidate, by MaxGap as well as by MaxRatio: on an idle pool every ratio is
@@ -82,9 +102,18 @@ func (PrefixAffinity) Name() string { return "prefix" }
 func (s PrefixAffinity) Score(_ *Request, cs []Candidate, out []float64) {
 	var some bool
 	if least, held := leastLoad(cs); held {
+		var most PrefixMatch // of those that get a vote
 		for i := range cs {
 			out[i] = s.vote(&cs[i], least)
 			some = some || out[i] > 0
+			if m := cs[i].Prefix; out[i] > 0 && (m.Bytes > most.Bytes || m.Bytes == most.Bytes && m.Seen > most.Seen) {
+				most = m
+			}
+		}
+		for i := range cs {
+			if m := cs[i].Prefix; most.Seen > 0 && m.Bytes == most.Bytes && m.Seen == most.Seen {
+				out[i] = min(out[i]*homeFactor, 1)
+			}
 		}
 	}
 	if some {
@@ -116,7 +145,7 @@ func (s PrefixAffinity) vote(c *Candidate, least float64) float64 {
 		return 0
 	}
 	held := float64(c.Prefix.Bytes)
-	return c.Prefix.Ratio() * held / (held + s.TargetBytes)
+	return c.Prefix.Ratio() * held / (held + s.TargetBytes) * min(1, 2*(1-c.Prefix.Doubt))
 }
 
 // Yields reports whether an endpoint with so many requests per weight is too

@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -42,8 +43,8 @@ func TestPrefixGuard(t *testing.T) {
 }
 
 // However long the prompt and whoever holds what: votes are in [0,1]; they are the
-// same for all if nobody may be followed; who holds more never has the lower vote
-// of two that may; and who may not is worth as much as who holds nothing.
+// same for all if nobody may be followed; who holds more has the higher vote of two
+// that may, or of two that hold the most who has seen it more often; and who may not is worth as much as who holds nothing.
 func TestPrefixVotes(t *testing.T) {
 	s := defaultAffinity()
 	rapid.Check(t, func(t *rapid.T) {
@@ -55,7 +56,7 @@ func TestPrefixVotes(t *testing.T) {
 		for i, e := range pool {
 			cs[i] = schedule.NewCandidate(e, now, 10*time.Second)
 			if rapid.Bool().Draw(t, "holds") {
-				cs[i].Prefix = schedule.PrefixMatch{Bytes: rapid.IntRange(1, prompt).Draw(t, "held"), PromptBytes: prompt}
+				cs[i].Prefix = schedule.PrefixMatch{Bytes: rapid.IntRange(1, prompt).Draw(t, "held"), PromptBytes: prompt, Seen: rapid.IntRange(0, 3).Draw(t, "seen")}
 			}
 			if load := cs[i].Requests() / cs[i].Weight; least < 0 || load < least {
 				least = load
@@ -66,9 +67,11 @@ func TestPrefixVotes(t *testing.T) {
 		may := func(c *schedule.Candidate) bool {
 			return c.Prefix.Bytes > 0 && c.Failures < 0.5 && !s.Yields(c.Requests()/c.Weight, least)
 		}
-		some := false
+		some, most := false, 0
 		for i := range cs {
-			some = some || may(&cs[i])
+			if may(&cs[i]) {
+				some, most = true, max(most, cs[i].Prefix.Bytes)
+			}
 		}
 		for i := range cs {
 			switch {
@@ -80,12 +83,34 @@ func TestPrefixVotes(t *testing.T) {
 				t.Fatalf("vote %v for one that is not to be followed", votes[i])
 			}
 			for k := range cs {
-				if may(&cs[i]) && may(&cs[k]) && cs[i].Prefix.Bytes > cs[k].Prefix.Bytes && votes[i] <= votes[k] {
+				a, b := cs[i].Prefix, cs[k].Prefix
+				more := a.Bytes > b.Bytes || a.Bytes == b.Bytes && a.Seen > b.Seen && a.Bytes == most
+				if may(&cs[i]) && may(&cs[k]) && more && votes[i] <= votes[k] {
 					t.Fatalf("%d bytes have vote %v, %d bytes %v", cs[i].Prefix.Bytes, votes[i], cs[k].Prefix.Bytes, votes[k])
 				}
 			}
 		}
 	})
+}
+
+// What proved wrong is believed less, down to not at all.
+func TestDoubt(t *testing.T) {
+	s := defaultAffinity()
+	pool := weighted(t, 1, 1)
+	votes := func(doubt float64) float64 {
+		var out [2]float64
+		cs := []schedule.Candidate{
+			schedule.NewCandidate(pool[0], time.Now(), time.Second), schedule.NewCandidate(pool[1], time.Now(), time.Second),
+		}
+		cs[0].Prefix = schedule.PrefixMatch{Bytes: 8000, PromptBytes: 10000, Doubt: doubt}
+		s.Score(&schedule.Request{}, cs, out[:])
+		return out[0] - out[1]
+	}
+	for _, tt := range []struct{ doubt, share float64 }{{0, 1}, {0.5, 1}, {0.75, 0.5}, {1, 0}} {
+		if got, want := votes(tt.doubt), tt.share*votes(0); got != want {
+			t.Errorf("doubt %v: the vote is %v ahead, want %v", tt.doubt, got, want)
+		}
+	}
 }
 
 // The index hears of what the picker chose, once for each place in flight, whatever
@@ -157,6 +182,7 @@ func TestHoldersThatMakeNoSense(t *testing.T) {
 		{"more than the prompt", []schedule.Holder{{Endpoint: pool[0], Bytes: 500}}, 100, [3]int{100}},
 		{"less than nothing", []schedule.Holder{{Endpoint: pool[0], Bytes: -5}, {Endpoint: pool[1], Bytes: 7}}, 100, [3]int{0, 7}},
 		{"nobody", []schedule.Holder{{Bytes: 5}, {Endpoint: pool[2], Bytes: 7}}, 100, [3]int{0, 0, 7}},
+		{"more than doubtful", []schedule.Holder{{Endpoint: pool[0], Bytes: 9, Doubt: 7}, {Endpoint: pool[1], Bytes: 9, Doubt: math.NaN()}}, 100, [3]int{9, 9}},
 		{"twice", []schedule.Holder{{Endpoint: pool[0], Bytes: 9}, {Endpoint: pool[0], Bytes: 5}}, 100, [3]int{9}},
 		{"elsewhere", []schedule.Holder{{Endpoint: elsewhere[0], Bytes: 9}, {Endpoint: pool[1], Bytes: 5}}, 100, [3]int{0, 5}},
 		{"more than fit", append(all(63), schedule.Holder{Endpoint: pool[0], Bytes: 4}, schedule.Holder{Endpoint: pool[1], Bytes: 4}), 100, [3]int{4}},

@@ -113,6 +113,8 @@ func (c *Candidate) append(b []byte) []byte {
 		}
 		b = binary.AppendVarint(b, int64(m.Bytes))
 		b = binary.AppendVarint(b, int64(m.PromptBytes))
+		b = binary.AppendVarint(b, int64(m.Seen))
+		b = appendFloat(b, m.Doubt)
 	}
 	b[at] = known
 	return b

@@ -178,7 +178,10 @@ func (r *recordReader) candidate(c *Candidate, at time.Time) {
 		c.Failures = r.float()
 	}
 	if known&recordPrefix != 0 {
-		c.Prefix = PrefixMatch{Exact: known&recordExact != 0, Bytes: int(r.varint()), PromptBytes: int(r.varint())}
+		c.Prefix = PrefixMatch{
+			Exact: known&recordExact != 0,
+			Bytes: int(r.varint()), PromptBytes: int(r.varint()), Seen: int(r.varint()), Doubt: r.float(),
+		}
 	}
 	c.work()
 }

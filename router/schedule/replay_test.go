@@ -53,6 +53,7 @@ func TestReplay(t *testing.T) {
 			if rapid.Bool().Draw(t, "holds") {
 				holders = append(holders, schedule.Holder{
 					Endpoint: e, Bytes: rapid.IntRange(1, 9000).Draw(t, "held"), Exact: rapid.Bool().Draw(t, "exact"),
+					Seen: rapid.IntRange(0, 3).Draw(t, "seen"), Doubt: rapid.Float64Range(0, 1).Draw(t, "doubt"),
 				})
 			}
 		}

@@ -25,7 +25,7 @@ import (
 //	fail ID n=N; ok ID; cool ID for=D
 //	advance by=D         time passes
 //	prefix PROMPT bytes=N the length of a prompt, and in lines
-//	                     "ID N [exact]" who holds how much of it
+//	                     "ID N [exact] [seen=N]" who holds how much of it
 //	decide [profile=P] [session=S] [prompt=P] [tried=(ID,...)] [n=N] [keep]
 //	                     N decisions, each released at once unless keep;
 //	                     prints the picks, and for n=1 the record
@@ -161,7 +161,13 @@ func (w *world) prefix(input string) []schedule.Holder {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		found = append(found, schedule.Holder{Endpoint: w.endpoint(fields[0]), Bytes: n, Exact: len(fields) > 2})
+		found = append(found, schedule.Holder{Endpoint: w.endpoint(fields[0]), Bytes: n})
+		for _, more := range fields[2:] {
+			h := &found[len(found)-1]
+			if _, err := fmt.Sscanf(more, "seen=%d", &h.Seen); err != nil {
+				h.Exact = more == "exact"
+			}
+		}
 	}
 	return found
 }

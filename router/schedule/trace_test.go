@@ -37,7 +37,12 @@ type prompt struct {
 
 type blockLRU struct {
 	at    map[uint64]*list.Element
-	order list.List // of uint64, the last used first
+	order list.List // of *block, the last used first
+}
+
+type block struct {
+	hash uint64
+	seen int
 }
 
 func newSentIndex(pool []*endpoint.Endpoint, blockTokens, capacity int) *sentIndex {
@@ -51,12 +56,13 @@ func newSentIndex(pool []*endpoint.Endpoint, blockTokens, capacity int) *sentInd
 func (x *sentIndex) Holders(req *schedule.Request, out []schedule.Holder) (n, promptBytes int) {
 	p := req.Prompt.(*prompt)
 	for _, e := range x.pool {
-		blocks := 0
+		blocks, seen := 0, 0
 		for blocks < len(p.blocks) && x.sent[e].at[p.blocks[blocks]] != nil {
+			seen = x.sent[e].at[p.blocks[blocks]].Value.(*block).seen
 			blocks++
 		}
 		if blocks > 0 && n < len(out) {
-			out[n] = schedule.Holder{Endpoint: e, Bytes: blocks * x.blockTokens * tokenBytes}
+			out[n] = schedule.Holder{Endpoint: e, Bytes: blocks * x.blockTokens * tokenBytes, Seen: seen}
 			n++
 		}
 	}
@@ -69,13 +75,14 @@ func (x *sentIndex) Picked(req *schedule.Request, e *endpoint.Endpoint) {
 	for _, b := range slices.Backward(blocks) { // the begin is used last, the end goes first
 		if at := lru.at[b]; at != nil {
 			lru.order.MoveToFront(at)
+			at.Value.(*block).seen++
 			continue
 		}
-		lru.at[b] = lru.order.PushFront(b)
+		lru.at[b] = lru.order.PushFront(&block{b, 1})
 	}
 	for lru.order.Len() > x.capacity {
 		last := lru.order.Back()
-		delete(lru.at, last.Value.(uint64))
+		delete(lru.at, last.Value.(*block).hash)
 		lru.order.Remove(last)
 	}
 }
@@ -106,8 +113,8 @@ type place struct {
 func (r *run) do(tb testing.TB) figures {
 	tb.Helper()
 	pool := weighted(tb, equals(r.engines)...)
-	const block = 512
-	deps := schedule.Deps{Prefixes: newSentIndex(pool, block, r.engine.NumGPUBlocks*r.engine.BlockSize/block)}
+	const size = 512
+	deps := schedule.Deps{Prefixes: newSentIndex(pool, size, r.engine.NumGPUBlocks*r.engine.BlockSize/size)}
 	deps.Profiles = []schedule.Profile{{Name: "random", Picker: schedule.WeightedRandom{}}}
 	s, err := schedule.New(r.cfg, deps)
 	if err != nil {
@@ -154,7 +161,7 @@ func (r *run) do(tb testing.TB) figures {
 		case -1:
 			req := &r.trace.Requests[next]
 			next++
-			p := &prompt{tokens: req.PromptTokens, blocks: r.trace.AppendBlockHashes(nil, req, block)}
+			p := &prompt{tokens: req.PromptTokens, blocks: r.trace.AppendBlockHashes(nil, req, size)}
 			sr := &schedule.Request{Prompt: p, PromptBytes: p.tokens * tokenBytes, Session: req.Session, Now: at}
 			e, held, err := s.Decide(r.profile, sr, pool, rng, nil)
 			if err != nil {
