@@ -88,6 +88,7 @@ func BenchmarkAppendFlatOut(b *testing.B) {
 			_ = l.Append(1, now, payload)
 		}
 	})
+	b.StopTimer() // the end waits for the disk
 	if err := stop(); err != nil {
 		b.Fatal(err)
 	}
