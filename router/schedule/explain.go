@@ -48,9 +48,13 @@ type CandidateExplanation struct {
 	// Failures is the weight of recent ones.
 	Failures float64 `json:"failures,omitempty"`
 	// PrefixBytes is how much of the prompt the endpoint holds, by the word of
-	// its engine if PrefixExact. PrefixYields: it was passed over as too busy.
+	// its engine if PrefixExact, seen there PrefixSeen times; PrefixDoubt is the
+	// share of such beliefs that proved wrong lately. PrefixYields: it was passed
+	// over as too busy.
 	PrefixBytes  int               `json:"prefix_bytes,omitempty"`
 	PrefixExact  bool              `json:"prefix_exact,omitempty"`
+	PrefixSeen   int               `json:"prefix_seen,omitempty"`
+	PrefixDoubt  float64           `json:"prefix_doubt,omitempty"`
 	PrefixYields bool              `json:"prefix_yields,omitempty"`
 	Votes        []VoteExplanation `json:"votes"`
 }
@@ -160,6 +164,8 @@ func (d *Decision) explain(i int, least float64) CandidateExplanation {
 
 		PrefixBytes:  c.Prefix.Bytes,
 		PrefixExact:  c.Prefix.Exact,
+		PrefixSeen:   c.Prefix.Seen,
+		PrefixDoubt:  c.Prefix.Doubt,
 		PrefixYields: d.yields(c, least),
 
 		Votes: make([]VoteExplanation, 0, len(d.Scorers())),

@@ -281,7 +281,7 @@ func TestPrefixMetrics(t *testing.T) {
 func TestExplainPrefix(t *testing.T) {
 	index := newFakeIndex()
 	pool := weighted(t, 1, 1)
-	index.set("p", []schedule.Holder{{Endpoint: pool[0], Bytes: 8000, Exact: true}, {Endpoint: pool[1], Bytes: 500}}, 10000)
+	index.set("p", []schedule.Holder{{Endpoint: pool[0], Bytes: 8000, Exact: true, Seen: 6}, {Endpoint: pool[1], Bytes: 500, Doubt: 0.25}}, 10000)
 	for range 40 {
 		pool[0].Reserve()
 	}
@@ -293,7 +293,7 @@ func TestExplainPrefix(t *testing.T) {
 	}
 	x := rec.Explain()
 	a, b := x.Candidates[0], x.Candidates[1]
-	if x.PromptBytes != 10000 || a.PrefixBytes != 8000 || !a.PrefixExact || !a.PrefixYields ||
+	if x.PromptBytes != 10000 || a.PrefixBytes != 8000 || a.PrefixSeen != 6 || b.PrefixDoubt != 0.25 || !a.PrefixExact || !a.PrefixYields ||
 		b.PrefixBytes != 500 || b.PrefixExact || b.PrefixYields || x.Pool != 2 || x.Considered != 2 || x.Sampled {
 		t.Errorf("explained as %+v", x)
 	}
