@@ -20,3 +20,15 @@ type LoadState struct {
 	// Engine is what was found to run there.
 	Engine engines.Name
 }
+
+// NewLoadState returns a measurement as it was recorded: when it was made, how many
+// requests it has seen, and what the engine said. A NaN is what it did not say.
+func NewLoadState(at time.Time, inFlight int64, running, waiting, kvUsedRatio float64) *LoadState {
+	return &LoadState{
+		InFlight: inFlight,
+		At:       at,
+		Load: engines.Load{
+			Running: engines.Read(running), Waiting: engines.Read(waiting), KVUsedRatio: engines.Read(kvUsedRatio),
+		},
+	}
+}

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
-
-	"github.com/llmgw/llmgw/engines"
 )
 
 // recordVersion is the first byte of a record. A form is never changed: the next
@@ -95,11 +93,17 @@ func (c *Candidate) append(b []byte) []byte {
 		known |= recordLoad
 		b = binary.AppendVarint(b, l.InFlight)
 		b = binary.AppendVarint(b, int64(c.Age))
-		for i, r := range []engines.Reading{l.Running, l.Waiting, l.KVUsedRatio} {
-			if v, ok := r.Get(); ok {
-				known |= recordRunning << i
-				b = appendFloat(b, v)
-			}
+		if v, ok := l.Running.Get(); ok {
+			known |= recordRunning
+			b = appendFloat(b, v)
+		}
+		if v, ok := l.Waiting.Get(); ok {
+			known |= recordWaiting
+			b = appendFloat(b, v)
+		}
+		if v, ok := l.KVUsedRatio.Get(); ok {
+			known |= recordKVUsed
+			b = appendFloat(b, v)
 		}
 	}
 	if c.Failures != 0 {

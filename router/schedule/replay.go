@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/router/endpoint"
 )
 
@@ -165,14 +164,15 @@ func (r *recordReader) candidate(c *Candidate, at time.Time) {
 	c.Hash, c.Weight, c.InFlight = r.uint64(), r.float(), r.varint()
 	c.Stale = known&recordStale != 0
 	if known&recordLoad != 0 {
-		l := &endpoint.LoadState{InFlight: r.varint()}
-		c.Load, c.Age = l, time.Duration(r.varint())
-		l.At = at.Add(-c.Age)
-		for i, to := range []*engines.Reading{&l.Running, &l.Waiting, &l.KVUsedRatio} {
-			if known&(recordRunning<<i) != 0 {
-				*to = engines.Read(r.float())
+		inFlight, age := r.varint(), time.Duration(r.varint())
+		reading := func(bit byte) float64 {
+			if known&bit == 0 {
+				return math.NaN() // unknown
 			}
+			return r.float()
 		}
+		running, waiting, used := reading(recordRunning), reading(recordWaiting), reading(recordKVUsed)
+		c.Load, c.Age = endpoint.NewLoadState(at.Add(-age), inFlight, running, waiting, used), age
 	}
 	if known&recordFailures != 0 {
 		c.Failures = r.float()
