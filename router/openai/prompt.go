@@ -2,6 +2,7 @@ package openai
 
 import (
 	"io"
+	"math/bits"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -23,9 +24,8 @@ import (
 // body must be a JSON object that [PeekBody] accepts; for another the error is a
 // *PeekError and what was written is of no use. What stands where it does not
 // belong is passed on as it is. A mistake here costs an engine some prefill and
-// nothing else. It does not recurse with the body but for the content of a tool's
-// result; its time is linear in len(body) and it writes in pieces of any size. An
-// error of w is returned as it is.
+// nothing else. The time is linear in len(body), the depth of recursion at most
+// maxNested. It writes pieces of any size; an error of w is returned as it is.
 func WritePrompt(w io.Writer, body []byte) error { return writePrompt(w, body, Span{}) }
 
 // WritePrompt is the function [WritePrompt] for a body that PeekBody has read into
@@ -234,13 +234,12 @@ func (p *promptWriter) plain(s Span) {
 
 // turn is a message, or an item of a Responses input.
 type turn struct {
-	is         bool
-	role, kind Span
-	content    Span
-	name, id   Span // of who speaks, or of what is answered
-	calls      Span
-	reasoning  Span
-	whole      Span
+	role      Span
+	content   Span
+	name, id  Span // of who speaks, or of what is answered
+	calls     Span
+	reasoning Span
+	whole     Span
 }
 
 // system is whether t is the system prompt.
@@ -261,8 +260,6 @@ func (p *promptWriter) read(l *elements) turn {
 		switch string(m.name(key[:])) {
 		case "role":
 			t.role = m.value
-		case "type":
-			t.kind = m.value
 		case "content":
 			t.content = m.value
 		case "name":
@@ -392,18 +389,42 @@ func (p *promptWriter) part(l *elements, depth int) {
 
 // media writes what stands for an image, sound, video or file.
 func (p *promptWriter) media(s Span) {
-	p.flush()
-	var d xxhash.Digest
-	d.Reset()
-	inner := promptWriter{w: &d, b: p.b}
-	inner.value(s)
-	inner.flush()
-	var sum [8]byte
-	d.Sum(sum[:0])
-	p.put(tagMedia)
-	for range mediaBytes / len(sum) {
-		p.write(sum[:])
+	const digits = "0123456789abcdef"
+	var name [16]byte
+	for i, sum := 0, p.digest(s, 0); i < len(name); i, sum = i+1, sum>>4 {
+		name[i] = digits[sum&15]
 	}
+	p.put(tagMedia)
+	for range mediaBytes / len(name) {
+		p.write(name[:])
+	}
+}
+
+// digest is a hash of a value in which the order of members makes no difference,
+// nor does one that is null.
+func (p *promptWriter) digest(s Span, depth int) uint64 {
+	if p.b[s.Start] != '{' || depth >= maxNested {
+		var d xxhash.Digest
+		d.Reset()
+		inner := promptWriter{w: &d, b: p.b}
+		inner.value(s)
+		inner.flush()
+		p.broken(&inner.fault)
+		return d.Sum64()
+	}
+	var sum uint64
+	m := members{s: scanner{b: p.b}, at: s.Start}
+	for m.next() {
+		var key [32]byte
+		switch name := m.name(key[:]); {
+		case p.b[m.value.Start] == 'n', string(name) == "cache_control":
+		default:
+			h := xxhash.Sum64(name) ^ bits.RotateLeft64(p.digest(m.value, depth+1), 31)
+			sum += h * 0x9e3779b97f4a7c15
+		}
+	}
+	p.broken(&m.s)
+	return sum ^ sum>>29
 }
 
 // broken takes over the fault of a scanner; true if there is one.

@@ -20,7 +20,6 @@ type fleet struct {
 	load    []int
 	rng     *rand.Rand
 	blind   bool // pick without regard to the index
-	half    int  // of the requests
 	prompts int64
 }
 

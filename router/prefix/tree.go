@@ -9,10 +9,9 @@ import (
 // node is a run of chunks that some endpoint holds. Its children are found
 // through the tree's map, by the hash that follows.
 type node struct {
-	start int32     // chunks before label
-	label []uint64  // at least one
-	holds []ref     // by slot; at least one
-	_     [0]func() // not comparable
+	start int32    // chunks before label
+	label []uint64 // at least one
+	holds []ref    // by slot; at least one
 }
 
 // ref is one hold of a node.
