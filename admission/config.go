@@ -13,7 +13,7 @@ type Config struct {
 	// pass and counts nothing.
 	Enabled bool `yaml:"enabled"`
 	// DefaultBand is the band of a request that names none. Default gold; must
-	// be the name of one of Bands.
+	// be the name of one of the bands.
 	DefaultBand string `yaml:"default_band"`
 	// Bands are the priority classes. Default: platinum 400 / 1.00, gold 300 /
 	// 0.85, silver 200 / 0.60, bronze 100 / 0.30 (priority / ceiling). At least
@@ -28,7 +28,7 @@ type Config struct {
 	// Interval is how often loads are read again and waiting requests looked
 	// at while there is work. Default 10ms; must be positive. What is released
 	// wakes a waiting request at once; the interval bounds how late a change
-	// of load or the end of QueueTTL is noticed.
+	// of load, or that a request has waited too long, is noticed.
 	Interval time.Duration `yaml:"interval"`
 
 	// Saturation is what the default detector measures against. The keys stand
@@ -41,15 +41,15 @@ type Config struct {
 
 // Band is a priority class.
 type Band struct {
-	// Name is what requests call the band. Not empty, unique.
+	// Name is what requests call the band. Required, unique.
 	Name string `yaml:"name"`
 	// Priority orders the bands: of those that may pass, the highest goes
-	// first. Any number; bands of equal priority go by chance.
+	// first. Default 0; any number. Bands of equal priority go by chance.
 	Priority int `yaml:"priority"`
 	// SaturationCeiling is the saturation above which the band's requests
 	// wait: 0 waits unless the pool is idle, 1 flows up to the healthy limit,
-	// and above 1 never waits. 0 or more.
-	SaturationCeiling float64 `yaml:"saturation_ceiling"`
+	// and above 1 never waits. Default 1 where a file leaves it out; 0 or more.
+	SaturationCeiling float64 `yaml:"saturation_ceiling" default:"1"`
 }
 
 // maxBands bounds what is kept per pool.

@@ -22,7 +22,9 @@ type Config struct {
 	// Router is how requests are read, sent, retried and relayed, and how
 	// engines are watched.
 	Router Router `yaml:"router"`
-	// Scoring is what endpoints' loads are measured against.
+	// Admission is how requests wait for their turn when engines are busy.
+	Admission Admission `yaml:"admission"`
+	// Scoring is what endpoints' loads are measured against, by admission too.
 	Scoring schedule.Config `yaml:"scoring"`
 	// Models are the names that clients may use. Default none: every model
 	// that an endpoint serves can be asked for by that name.
@@ -63,7 +65,8 @@ func DefaultConfig() Config {
 			Core: router.DefaultConfig(), Relay: proxy.DefaultConfig(), Breaker: endpoint.DefaultConfig(),
 			Scrape: scrape.DefaultConfig(), StaleAfter: 10 * time.Second,
 		},
-		Scoring: schedule.DefaultConfig(),
+		Admission: defaultAdmission(),
+		Scoring:   schedule.DefaultConfig(),
 	}
 }
 
@@ -83,6 +86,7 @@ func (c Config) validate(profiles []string) error {
 	scoring := c.scoring()
 	scoring.StaleAfter = max(scoring.StaleAfter, 1) // judged above
 	errs = append(errs, under("scoring.", scoring.Validate())...)
+	errs = append(errs, c.validateAdmission()...)
 	errs = append(errs, under("", catalog.Validate(c.Models))...)
 	specs := make([]endpoint.Spec, len(c.Endpoints))
 	for i, e := range c.Endpoints {

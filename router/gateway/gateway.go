@@ -30,9 +30,10 @@ import (
 var ErrNoEndpoint = errors.New("gateway: no endpoint takes requests")
 
 // Deps are the gateway's collaborators. The hooks are those of package router;
-// nil ones let everything pass.
+// nil ones let everything pass, but for Admitter.
 type Deps struct {
-	// The hooks. The first three refuse a request with an error that is, or
+	// The hooks. An Admitter takes the place of the admission that Config
+	// describes. The first three refuse a request with an error that is, or
 	// wraps, an *openai.Error, such as openai.Unauthorized or
 	// openai.RateLimited. Any other error is answered 503 overloaded, and logged.
 	Caller   router.Caller
@@ -70,6 +71,7 @@ type Gateway struct {
 	proxy     *proxy.Proxy
 	scraper   *scrape.Scraper
 	router    *router.Router
+	admitter  *admitter // nil: admission is off, or an embedder's own
 	trust     *trust
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil is TCP
 	profiles  []string                                                          // names that models may use
@@ -114,7 +116,17 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.router, err = router.New(cfg.Router.core(), router.Deps{
+	if deps.Admitter == nil {
+		if g.admitter, err = g.newAdmitter(cfg, deps); err != nil {
+			return nil, err
+		}
+		if g.admitter != nil {
+			deps.Admitter = g.admitter
+		}
+	}
+	core := cfg.Router.core()
+	core.BandHeader = cfg.Admission.BandHeader
+	g.router, err = router.New(core, router.Deps{
 		Proxy: g.proxy, Endpoints: g.endpoints, Scheduler: scheduler, Models: &g.models,
 		Caller: deps.Caller, Charger: deps.Charger, Admitter: deps.Admitter, Recorder: explaining{g.log, deps.Recorder},
 		Logger: g.log, Registerer: deps.Registerer,
@@ -161,15 +173,20 @@ func (g *Gateway) Reload(cfg Config) error {
 	return nil
 }
 
-// Run scrapes the engines and drops connections that nobody uses, until ctx is
-// done; then it returns nil. Requests are served without it, on what this router
-// knows by itself.
+// Run scrapes the engines, drops connections that nobody uses, and ends waits for
+// admission that last too long, until ctx is done; then it returns nil. Before
+// it requests are served on what this router knows by itself; once it has ended,
+// admission refuses them, so end it after the last one.
 func (g *Gateway) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	loops := []func(context.Context) error{g.scraper.Run, g.proxy.Run}
+	if g.admitter != nil {
+		loops = append(loops, g.admitter.ctl.Run)
+	}
 	var wg sync.WaitGroup
-	errs := make([]error, 2)
-	for i, run := range []func(context.Context) error{g.scraper.Run, g.proxy.Run} {
+	errs := make([]error, len(loops))
+	for i, run := range loops {
 		wg.Go(func() {
 			defer cancel()
 			errs[i] = run(ctx)

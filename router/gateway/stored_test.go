@@ -350,7 +350,9 @@ func TestPreviousResponseOfAnotherModel(t *testing.T) {
 // keep what it likes.
 func TestResponsesWithoutCallers(t *testing.T) {
 	a := newKeeper(t, "a")
-	f := newFleet(t, config(at("a", a.url)), func(d *gateway.Deps) { d.Charger, d.Admitter = nil, nil })
+	cfg := config(at("a", a.url))
+	cfg.Admission.Core.Enabled = false
+	f := newFleet(t, cfg, func(d *gateway.Deps) { d.Charger, d.Admitter = nil, nil })
 	for _, body := range []string{`{"model":"m","conversation":"conv_a"}`, `{"model":"m","background":true}`, continued("resp_x")} {
 		if got := f.do("POST", responsesPath, body); got.status != 200 || a.got() != "POST "+responsesPath+" "+body {
 			t.Errorf("%s: got %d %s", body, got.status, got.body)

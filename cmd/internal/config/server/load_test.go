@@ -85,11 +85,17 @@ func TestMisroutingIsRefused(t *testing.T) {
 			`f.yaml:1: listen: 8080 is a number; want ":8080"`,
 			`f.yaml:2: admin_listen: 9090 is a number; want "127.0.0.1:9090"`,
 		}},
-		{"sections of later versions", "admission: {enabled: true}\nlanding: {contact: x}\ncontrol: {}\nagent_listen: ':1'", []string{
-			`f.yaml:1: admission: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
-			`f.yaml:2: landing: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
-			`f.yaml:3: control: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
-			`f.yaml:4: agent_listen: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, scoring, models, endpoints`,
+		{"admission", "admission:\n  queue_ttl: 0s\n  default_band: iron\n  band_header: x y\n  bands:\n  - {name: a}\n  - {name: a, saturation_ceiling: -1}", []string{
+			`f.yaml:2: admission.queue_ttl: 0s is not positive; want e.g. 30s`,
+			`f.yaml:3: admission.default_band: "iron" is none of bands; want the name of one`,
+			`f.yaml:4: admission.band_header: "x y" is no header name; want one such as x-llmgw-band`,
+			`f.yaml:7: admission.bands[1].name: "a" is there twice; want each once`,
+			`f.yaml:7: admission.bands[1].saturation_ceiling: -1 is out of range; want 0 to 1, or more than 1 for a band that never waits`,
+		}},
+		{"sections of later versions", "landing: {contact: x}\ncontrol: {}\nagent_listen: ':1'", []string{
+			`f.yaml:1: landing: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, admission, scoring, models, endpoints`,
+			`f.yaml:2: control: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, admission, scoring, models, endpoints`,
+			`f.yaml:3: agent_listen: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, admission, scoring, models, endpoints`,
 		}},
 	}
 	for _, tt := range tests {

@@ -79,8 +79,8 @@ func sameDefault(stated string, v reflect.Value) bool {
 			stated = unquoted
 		}
 		return v.String() == stated
-	case reflect.Slice:
-		return false
+	case reflect.Slice: // of a list the first entry's name stands for all
+		return v.Len() > 0 && config.IsSection(v.Type().Elem()) && fmt.Sprint(v.Index(0).Field(0)) == stated
 	default:
 		return fmt.Sprint(v) == stated
 	}
