@@ -374,7 +374,7 @@ func (d *decoder) readExtra(in []byte) (_ []ExtraKeys, rest []byte, err error) {
 	if err != nil {
 		return nil, in, err
 	}
-	from, some := len(d.extra), false
+	from := len(d.extra)
 	for range n {
 		next, err := skip(rest, maxNesting)
 		if err != nil {
@@ -384,12 +384,8 @@ func (d *decoder) readExtra(in []byte) (_ []ExtraKeys, rest []byte, err error) {
 		if msgp.IsNil(raw) || len(raw) == 1 && raw[0] == 0x90 {
 			raw = nil
 		}
-		some = some || raw != nil
 		d.extra = append(d.extra, raw)
 		rest = next
-	}
-	if !some {
-		d.extra = d.extra[:from]
 	}
 	return d.extra[from:len(d.extra):len(d.extra)], rest, nil
 }

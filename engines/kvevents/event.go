@@ -47,8 +47,8 @@ type Event struct {
 	// send only that; "" for the base model. Of KindStored.
 	LoRA string
 	// Extra tells, for each block, what makes it differ from one with the
-	// same tokens: nil if nothing does. Empty when no block has any, or the
-	// engine does not say (SGLang, vLLM before 2026-02-20). Of KindStored.
+	// same tokens: nil if nothing does. Empty if the engine does not say
+	// (SGLang, vLLM before 2026-02-20). Of KindStored.
 	Extra []ExtraKeys
 	// Medium is where the blocks are: [GPU], or what the engine calls it (CPU,
 	// CPU_PINNED, DISK, STORAGE, EXTERNAL). Of KindStored and KindRemoved.

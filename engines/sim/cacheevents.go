@@ -39,17 +39,18 @@ func (l *cacheLog) stored(s *Sequence, i int) {
 		}
 		if i > 0 {
 			e.Parent, e.HasParent = s.hashes[i-1], true
-		} else if s.salt != "" {
-			e.Extra = []kvevents.ExtraKeys{kvevents.NewExtraKeys(s.salt)}
 		}
 		l.events = append(l.events, e)
-	} else if e := &l.events[len(l.events)-1]; e.Extra != nil {
-		e.Extra = append(e.Extra, nil)
 	}
 	// Longer by one block, which stands where the slices end.
 	e := &l.events[len(l.events)-1]
 	e.Hashes = e.Hashes[:len(e.Hashes)+1]
 	e.Tokens = e.Tokens[:len(e.Tokens)+l.blockSize]
+	var keys kvevents.ExtraKeys
+	if i == 0 && s.salt != "" {
+		keys = kvevents.NewExtraKeys(s.salt) // spreads by the chain of hashes
+	}
+	e.Extra = append(e.Extra, keys)
 	l.sequence, l.block = s, i+1
 }
 
