@@ -77,6 +77,7 @@ type Peek struct {
 	includeSpan    Span // value of include_usage
 	continuousSpan Span
 	scratch        []byte // what Edit inserts
+	pieces         []byte // room for WritePrompt
 }
 
 // HasStreamOptions is whether the body has "stream_options", null included.
@@ -90,7 +91,7 @@ func (p *Peek) HasStreamOptions() bool { return p.StreamOptionsSpan != Span{} }
 // differs from the one p held before, and recurses never; its time is linear
 // in len(body). A refusal is a *PeekError; p then holds nothing of use.
 func PeekBody(body []byte, p *Peek) error {
-	*p = Peek{Model: p.Model, User: p.User, scratch: p.scratch}
+	*p = Peek{Model: p.Model, User: p.User, scratch: p.scratch, pieces: p.pieces}
 	oldUser := p.User
 	p.User = ""
 	s := scanner{b: body}

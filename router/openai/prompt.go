@@ -26,15 +26,24 @@ import (
 // belong is passed on as it is. A mistake here costs an engine some prefill and
 // nothing else. The time is linear in len(body), the depth of recursion at most
 // maxNested. It writes pieces of any size; an error of w is returned as it is.
-func WritePrompt(w io.Writer, body []byte) error { return writePrompt(w, body, Span{}) }
+func WritePrompt(w io.Writer, body []byte) error {
+	return writePrompt(w, body, Span{}, make([]byte, 0, pieceBytes))
+}
 
 // WritePrompt is the function [WritePrompt] for a body that PeekBody has read into
-// p. It is faster, since it need not look for the end of the messages.
-func (p *Peek) WritePrompt(w io.Writer, body []byte) error { return writePrompt(w, body, p.PromptSpan) }
+// p. It is faster, since it need not look for the end of the messages, and a Peek
+// that is used again allocates nothing for it unless there is media.
+func (p *Peek) WritePrompt(w io.Writer, body []byte) error {
+	if p.pieces == nil {
+		p.pieces = make([]byte, 0, pieceBytes)
+	}
+	return writePrompt(w, body, p.PromptSpan, p.pieces)
+}
 
-// writePrompt skips a member's value without a look if it is known.
-func writePrompt(w io.Writer, body []byte, known Span) error {
-	p := promptWriter{w: w, b: body, known: known}
+// writePrompt skips a member's value without a look if it is known. It uses the
+// room of buf.
+func writePrompt(w io.Writer, body []byte, known Span, buf []byte) error {
+	p := promptWriter{w: w, b: body, known: known, buf: buf}
 	p.request()
 	switch {
 	case p.werr != nil:
@@ -60,6 +69,9 @@ const (
 // mediaBytes is how long an image, sound or video is: about 256 tokens of text.
 const mediaBytes = 1024
 
+// pieceBytes is how much is gathered of short pieces before it is written.
+const pieceBytes = 512
+
 // maxNested bounds content within content, as of a tool's result.
 const maxNested = 4
 
@@ -69,7 +81,6 @@ type promptWriter struct {
 	b     []byte
 	known Span   // of a member's value, or zero
 	buf   []byte // short pieces on their way to w
-	space [512]byte
 	fault scanner
 	werr  error
 	texts int // text parts written of the current content
@@ -406,7 +417,7 @@ func (p *promptWriter) digest(s Span, depth int) uint64 {
 	if p.b[s.Start] != '{' || depth >= maxNested {
 		var d xxhash.Digest
 		d.Reset()
-		inner := promptWriter{w: &d, b: p.b}
+		inner := promptWriter{w: &d, b: p.b, buf: make([]byte, 0, pieceBytes)}
 		inner.value(s)
 		inner.flush()
 		p.broken(&inner.fault)

@@ -247,9 +247,6 @@ func hex4(raw []byte, i int) rune {
 
 // room makes room for n more bytes in buf, n at most its size.
 func (p *promptWriter) room(n int) {
-	if p.buf == nil {
-		p.buf = p.space[:0]
-	}
 	if len(p.buf)+n > cap(p.buf) {
 		p.flush()
 	}
@@ -268,7 +265,7 @@ func (p *promptWriter) byte(c byte) {
 
 // write writes piece, a long one without copying it.
 func (p *promptWriter) write(piece []byte) {
-	if len(piece) < len(p.space)/2 {
+	if len(piece) < pieceBytes/2 {
 		p.room(len(piece))
 		p.buf = append(p.buf, piece...)
 		return
