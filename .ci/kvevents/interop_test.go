@@ -27,6 +27,7 @@ import (
 	"github.com/llmgw/llmgw/engines/sim"
 )
 
+// What the tests are run with.
 var python = flag.String("python", "", "Python interpreter that has pyzmq and msgspec")
 
 func TestMain(m *testing.M) {

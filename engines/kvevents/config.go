@@ -58,13 +58,15 @@ func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	endpoint := func(key, v string) {
-		if a, err := parseEndpoint(v); err != nil {
+		a, err := parseEndpoint(v)
+		switch {
+		case err != nil:
 			bad("%s: %w", key, err)
-		} else if a.port == 0 {
+		case a.port == 0:
 			bad("%s: %q has port 0; want the port at which the engine publishes", key, v)
-		} else if a.port+c.Ranks-1 > 65535 {
+		case a.port+c.Ranks-1 > 65535:
 			bad("%s: %q leaves no ports for %d ranks; want port + rank up to 65535", key, v, c.Ranks)
-		} else if a.host == "" {
+		case a.host == "":
 			bad("%s: %q has a wildcard for its host; want the engine's own, e.g. tcp://10.0.0.7:5557", key, v)
 		}
 	}
@@ -143,17 +145,8 @@ const (
 
 // String returns the reason as metrics and logs name it.
 func (r Reason) String() string {
-	switch r {
-	case ReasonGap:
-		return "gap"
-	case ReasonTooOld:
-		return "too_old"
-	case ReasonRestart:
-		return "restart"
-	case ReasonMalformed:
-		return "malformed"
-	case ReasonDisconnected:
-		return "disconnected"
+	if r >= reasons {
+		r = 0
 	}
-	return "unset"
+	return [reasons]string{"unset", "gap", "too_old", "restart", "malformed", "disconnected"}[r]
 }

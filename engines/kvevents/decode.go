@@ -67,10 +67,13 @@ func (d *decoder) decode(b *Batch, payload []byte) error {
 		}
 	}
 	for i := 2; i < n; i++ {
-		if i == 2 && msgp.NextType(rest) == msgp.IntType || i == 2 && msgp.NextType(rest) == msgp.UintType {
+		if t := msgp.NextType(rest); i == 2 && (t == msgp.IntType || t == msgp.UintType) {
 			var rank int64
-			if rank, rest, err = msgp.ReadInt64Bytes(rest); err != nil || rank < 0 || rank > math.MaxInt32 {
-				return fmt.Errorf("%w: data_parallel_rank %d: %v", ErrMalformed, rank, err)
+			if rank, rest, err = msgp.ReadInt64Bytes(rest); err != nil {
+				return malformed("data_parallel_rank", err)
+			}
+			if rank < 0 || rank > math.MaxInt32 {
+				return fmt.Errorf("%w: data_parallel_rank %d is out of range", ErrMalformed, rank)
 			}
 			b.EngineRank = int(rank)
 			continue

@@ -204,6 +204,7 @@ func appendField(dst []byte, e *Event, f field) []byte {
 		dst = msgp.AppendString(dst, e.Spec)
 	case fieldLocality:
 		dst = msgp.AppendString(dst, "REMOTE")
+	case fieldLoRAID, fieldWindow, fieldOther: // always absent
 	}
 	return dst
 }

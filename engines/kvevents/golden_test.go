@@ -14,20 +14,23 @@ import (
 )
 
 // golden are the batches that testdata/golden.py wrote, by name.
-func golden(t testing.TB) map[string][]byte { return payloads(t, "testdata/golden.txt") }
+func golden(tb testing.TB) map[string][]byte {
+	tb.Helper()
+	return payloads(tb, "testdata/golden.txt")
+}
 
 // payloads reads lines of a name and digits.
-func payloads(t testing.TB, file string) map[string][]byte {
-	t.Helper()
+func payloads(tb testing.TB, file string) map[string][]byte {
+	tb.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	batches := make(map[string][]byte)
 	for line := range strings.Lines(string(text)) {
 		name, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if batches[name], err = hex.DecodeString(digits); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			tb.Fatalf("%s: %v", name, err)
 		}
 	}
 	return batches

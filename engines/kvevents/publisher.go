@@ -296,7 +296,7 @@ func number8(seq int64) []byte { return binary.BigEndian.AppendUint64(nil, uint6
 
 // serveReplay answers requests for batches, each with all from its number on and
 // then the end mark.
-func (p *Publisher) serveReplay(ctx context.Context, c net.Conn) error {
+func (p *Publisher) serveReplay(_ context.Context, c net.Conn) error {
 	z, err := handshake(c, zmtp.Router)
 	if err != nil {
 		return err

@@ -68,11 +68,15 @@ func TestSubscriber(t *testing.T) {
 		{"in the middle", true, nil, func(e *engine) { e.send(span(0, 5, 6)...) }, "5 6", nil, false},
 		{
 			"in the middle, filled", false, span(0, 0, 4), func(e *engine) { e.send(batch{5, 0}) },
-			"0 1 2 3 4 5", []uint64{0}, true,
+			"0 1 2 3 4 5",
+			[]uint64{0},
+			true,
 		},
 		{
 			"in the middle, partly filled", false, span(0, 3, 4), func(e *engine) { e.send(batch{5, 0}) },
-			"3 4 5", []uint64{0}, false,
+			"3 4 5",
+			[]uint64{0},
+			false,
 		},
 		{"gap", true, nil, func(e *engine) { e.send(batch{0, 0}, batch{3, 0}, batch{4, 0}) }, "0 gap 3 4", nil, false},
 		{"gap, filled", false, nil, func(e *engine) {

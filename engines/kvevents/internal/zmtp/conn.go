@@ -111,8 +111,8 @@ func (c *Conn) greet(t SocketType) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, _ = c.w.Write(g[:])
-	c.writeFrame(flagCommand, ready)
+	_, _ = c.w.Write(g[:]) // its error stays until the flush
+	_ = c.writeFrame(flagCommand, ready)
 	return c.w.Flush()
 }
 
@@ -262,7 +262,7 @@ func (c *Conn) obey(body []byte) error {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.writeFrame(flagCommand, append(append([]byte{4}, "PONG"...), data[2:]...))
+		_ = c.writeFrame(flagCommand, append(append([]byte{4}, "PONG"...), data[2:]...))
 		return c.w.Flush()
 	case "ERROR":
 		return fmt.Errorf("%w: an error after the handshake", ErrRefused)
@@ -314,7 +314,7 @@ func unexpected(err error) error {
 func (c *Conn) Write(frames ...[]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.writeMessage(frames)
+	_ = c.writeMessage(frames) // its error stays until the flush
 	return c.w.Flush()
 }
 

@@ -157,7 +157,7 @@ func TestHandshakeRefuses(t *testing.T) {
 				defer close(done)
 				go func() { _, _ = io.Copy(io.Discard, s) }()
 				_, _ = s.Write([]byte(tt.bytes))
-				if tt.want == io.ErrUnexpectedEOF {
+				if errors.Is(tt.want, io.ErrUnexpectedEOF) {
 					_ = s.Close()
 				}
 			}()
