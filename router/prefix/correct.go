@@ -42,9 +42,11 @@ func (x *Index) compare(e *endpoint, s *Sent, c *Chain, u Usage) {
 	}
 	e.misses = 0
 	if real > s.before+slack {
-		// It was forgotten here, or sent by another router, or is an answer of
-		// the engine itself, which are in its cache too.
-		e.widen(4 * e.tokens(int64(real-s.before)))
+		// It was sent by another router, or is an answer of the engine's own,
+		// or was forgotten here too early.
+		if int(s.before) < len(c.hashes) && e.ghosts.has(c.hashes[s.before]) {
+			e.widen(4 * e.tokens(int64(real-s.before)))
+		}
 	} else if s.n > 0 {
 		kept := e.tokens(int64(s.stamp - s.marks[s.n-1].stamp))
 		if e.reach = math.Max(e.reach, kept); kept > e.capacity/2 {

@@ -19,6 +19,7 @@ type endpoint struct {
 	chunks int64  // held
 	clock  uint64 // grows with each Send, by the chunks that were new and one
 	clears uint32 // how often Clear was called
+	ghosts ghosts // nil until something was forgotten for want of capacity
 	full   bool   // something was forgotten for want of capacity
 
 	capacity float64 // estimated, in tokens

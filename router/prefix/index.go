@@ -59,6 +59,7 @@ func (x *Index) Remove(id ID) {
 	defer x.mu.Unlock()
 	if e := x.es.get(id); e != nil {
 		x.forget(e, math.MaxUint64)
+		x.dropGhosts(e)
 		x.es.remove(id)
 	}
 }
@@ -70,6 +71,7 @@ func (x *Index) Clear(id ID) {
 	defer x.mu.Unlock()
 	if e := x.es.get(id); e != nil {
 		x.forget(e, math.MaxUint64)
+		x.dropGhosts(e)
 		e.full, e.excess, e.misses = false, 0, 0
 		e.clears++
 	}
@@ -121,6 +123,13 @@ func (x *Index) forget(e *endpoint, stamp uint64) {
 	}
 }
 
+func (x *Index) dropGhosts(e *endpoint) {
+	if e.ghosts != nil {
+		e.ghosts = nil
+		x.tree.bytes -= ghostBytes
+	}
+}
+
 // trim takes what e holds beyond its capacity, the oldest first. Of the last
 // node it takes part: engines free a prompt's end before its beginning.
 func (x *Index) trim(e *endpoint) {
@@ -130,15 +139,22 @@ func (x *Index) trim(e *endpoint) {
 	}
 	e.full = true
 	e.excess = math.Max(e.excess-e.tokens(over), -e.capacity/2)
+	if e.ghosts == nil {
+		e.ghosts = make(ghosts, ghostCount)
+		x.tree.bytes += ghostBytes
+	}
 	for over > 0 {
 		j := e.oldest.oldest
 		h := x.tree.holds.at(j)
+		label := x.tree.nodes.at(h.node).label
 		if int64(h.chunks) > over {
 			h.chunks -= int32(over)
 			e.chunks -= over
+			e.ghosts.add(label[h.chunks])
 			return
 		}
 		over -= int64(h.chunks)
+		e.ghosts.add(label[0])
 		x.tree.drop(j, e)
 	}
 }

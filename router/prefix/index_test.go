@@ -204,6 +204,24 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
+// TestAnswersAreCachedToo: an engine that has more than was sent to it, its own
+// answers, is not taken for larger; one that has what was forgotten is.
+func TestAnswersAreCachedToo(t *testing.T) {
+	x := newIndex(t, func(c *prefix.Config) { c.CapacityTokens = 20_000 })
+	id := add(t, x, "m")
+	for i := range 20 { // conversations of two turns
+		answered(x, id, text(uint64(i), 8000), 0)
+		answered(x, id, text(uint64(i), 12_000), 10_000)
+	}
+	if got, _ := x.Capacity(id); got != 20_000 {
+		t.Errorf("capacity %d after conversations, want 20,000", got)
+	}
+	answered(x, id, text(10, 12_000), 12_000)
+	if got, _ := x.Capacity(id); got <= 20_000 {
+		t.Errorf("capacity %d although the engine had what was forgotten, want more", got)
+	}
+}
+
 func TestFailed(t *testing.T) {
 	x := newIndex(t, nil)
 	id := add(t, x, "m")
