@@ -41,6 +41,7 @@ type call struct {
 	again    time.Duration // until an endpoint that was closed to us opens; 0: not known
 	charge   Charge
 	lease    Lease
+	prompt   Prompt             // nil: not looked up
 	pin      string             // the only endpoint that may be asked; empty: any
 	store    bool               // the answer may be stored by its engine
 	at       *endpoint.Endpoint // whose answer is relayed
@@ -59,12 +60,16 @@ func (c *call) begin(rt *Router, w http.ResponseWriter, r *http.Request, start t
 	c.tried = c.tried[:0]
 	c.last, c.kind, c.again, c.metrics = nil, 0, 0, nil
 	c.charge, c.lease, c.shared, c.whole, c.broken = nil, nil, false, false, false
-	c.spool, c.pin, c.store = nil, "", false
+	c.spool, c.pin, c.store, c.prompt = nil, "", false, nil
 	c.out = Outcome{ID: c.id, Identity: &c.identity, Path: c.route.label, Start: start}
 }
 
 // end drops what a pooled call must not keep alive.
 func (c *call) end() {
+	if c.prompt != nil {
+		c.prompt.Release()
+		c.prompt = nil
+	}
 	clear(c.tried)
 	clear(c.parts)
 	c.rt, c.w, c.req, c.metrics, c.last = nil, nil, nil, nil, nil

@@ -36,6 +36,9 @@ type route struct {
 	response string
 	// usage: streams take stream_options, so usage can be asked for.
 	usage bool
+	// prompt: an engine reads a prompt and continues it, so that what it has read
+	// before is of use.
+	prompt bool
 }
 
 type routeKind uint8
@@ -57,12 +60,12 @@ const twice = "/v1/v1/"
 // inferencePaths are the paths with a name of their own. Every other POST below
 // /v1/ that carries a model goes to an engine, too, and is shown as "other".
 var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant table
-	"/v1/chat/completions":      {usage: true},
-	"/v1/completions":           {usage: true},
+	"/v1/chat/completions":      {usage: true, prompt: true},
+	"/v1/completions":           {usage: true, prompt: true},
 	"/v1/embeddings":            {},
 	"/v1/rerank":                {},
 	"/v1/score":                 {},
-	"/v1/responses":             {dialect: openai.DialectResponses, stores: true},
+	"/v1/responses":             {dialect: openai.DialectResponses, stores: true, prompt: true},
 	responsesTokens:             {dialect: openai.DialectResponses, open: true},
 	responsesCompact:            {dialect: openai.DialectResponses, open: true},
 	"/v1/audio/speech":          {dialect: openai.DialectMedia, open: true},
@@ -71,7 +74,7 @@ var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant tab
 	"/v1/images/generations":    {dialect: openai.DialectMedia, open: true},
 	"/v1/images/edits":          {dialect: openai.DialectMedia, open: true, form: true},
 	"/v1/images/variations":     {dialect: openai.DialectMedia, open: true, form: true},
-	"/v1/messages":              {dialect: openai.DialectMessages, shape: shapeAnthropic},
+	"/v1/messages":              {dialect: openai.DialectMessages, shape: shapeAnthropic, prompt: true},
 	"/v1/messages/count_tokens": {dialect: openai.DialectMessages, shape: shapeAnthropic},
 	"/tokenize":                 {},
 }
