@@ -37,7 +37,8 @@ type decoder struct {
 	hashes []uint64
 	tokens []uint32
 	extra  []ExtraKeys
-	lora   string // the last name: mostly the same again
+
+	medium, lora, spec string // the last ones
 }
 
 // maxKept bounds the arena elements that are kept for the next batch.
@@ -181,11 +182,11 @@ func (d *decoder) mapEvent(b *Batch, in []byte) ([]byte, error) {
 	e := partial{Event: Event{Medium: GPU}}
 	typed := false
 	for range n {
-		var name []byte
-		if name, rest, err = msgp.ReadStringZC(rest); err != nil {
+		var key []byte
+		if key, rest, err = msgp.ReadStringZC(rest); err != nil {
 			return in, fmt.Errorf("field name: %w", err)
 		}
-		if string(name) == "type" {
+		if string(key) == "type" {
 			var tag []byte
 			if tag, rest, err = msgp.ReadStringZC(rest); err != nil {
 				return in, fmt.Errorf("type: %w", err)
@@ -193,12 +194,12 @@ func (d *decoder) mapEvent(b *Batch, in []byte) ([]byte, error) {
 			e.Kind, typed = kindOf(tag), true
 			continue
 		}
-		f := fieldNamed(name)
+		f := fieldNamed(key)
 		if typed && e.Kind == 0 {
 			f = fieldOther // of an unknown type, which may use a name otherwise
 		}
 		if rest, err = d.field(&e, f, rest); err != nil {
-			return in, fmt.Errorf("%.40q: %w", name, err)
+			return in, fmt.Errorf("%.40q: %w", key, err)
 		}
 	}
 	if !typed {
@@ -316,9 +317,9 @@ func (d *decoder) field(e *partial, f field, in []byte) (rest []byte, err error)
 		n, rest, err = msgp.ReadInt64Bytes(in)
 		e.loraID = strconv.FormatInt(n, 10)
 	case fieldMedium:
-		e.Medium, rest, err = medium(in)
+		e.Medium, rest, err = d.readMedium(in)
 	case fieldLoRAName:
-		e.LoRA, rest, err = d.readLoRA(in)
+		e.LoRA, rest, err = name(in, &d.lora)
 	case fieldExtra:
 		e.Extra, rest, err = d.readExtra(in)
 	case fieldGroup:
@@ -327,7 +328,7 @@ func (d *decoder) field(e *partial, f field, in []byte) (rest []byte, err error)
 		}
 		e.Group, e.HasGroup = int(n), err == nil
 	case fieldSpec:
-		e.Spec, rest, err = msgp.ReadStringBytes(in)
+		e.Spec, rest, err = name(in, &d.spec)
 	case fieldLocality:
 		var b []byte
 		b, rest, err = msgp.ReadStringZC(in)
@@ -393,23 +394,22 @@ func (d *decoder) readExtra(in []byte) (_ []ExtraKeys, rest []byte, err error) {
 	return d.extra[from:len(d.extra):len(d.extra)], rest, nil
 }
 
-func (d *decoder) readLoRA(in []byte) (string, []byte, error) {
+// name reads a string that is mostly the one of before, *last, and then costs no
+// memory.
+func name(in []byte, last *string) (string, []byte, error) {
 	b, rest, err := msgp.ReadStringZC(in)
-	if err == nil && string(b) != d.lora {
-		d.lora = string(b)
+	if err == nil && string(b) != *last {
+		*last = string(b)
 	}
-	return d.lora, rest, err
+	return *last, rest, err
 }
 
-func medium(in []byte) (string, []byte, error) {
-	b, rest, err := msgp.ReadStringZC(in)
-	switch {
-	case err != nil:
-		return "", in, err
-	case len(b) == 0 || string(b) == GPU:
+// readMedium is name, of which GPU and the last other one cost nothing.
+func (d *decoder) readMedium(in []byte) (string, []byte, error) {
+	if b, rest, err := msgp.ReadStringZC(in); err == nil && (len(b) == 0 || string(b) == GPU) {
 		return GPU, rest, nil
 	}
-	return string(b), rest, nil
+	return name(in, &d.medium)
 }
 
 // hash reads a block's hash: an integer of either sign, or the digest's bytes,

@@ -53,21 +53,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkDecode(b *testing.B) {
-	e := stored(kvevents.Event{Hashes: make([]uint64, 64), Tokens: make([]uint32, 64*16), BlockSize: 16})
-	for i := range e.Tokens {
-		e.Tokens[i] = uint32(100_000 + i)
-	}
-	for i := range e.Hashes {
-		e.Hashes[i] = big + uint64(i)
-	}
-	payload := kvevents.Append(nil, &kvevents.Batch{Events: []kvevents.Event{e}}, kvevents.Map)
-	b.SetBytes(int64(len(payload)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := kvevents.Decode(payload); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
