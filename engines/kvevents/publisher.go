@@ -167,12 +167,15 @@ func (p *Publisher) Serve(ctx context.Context, events, replay net.Listener) erro
 	return failure
 }
 
-// accept serves the connections of ln until ctx is done, and waits for them.
+// accept serves the connections of ln until ctx is done or ln fails; then it ends
+// them and waits for that.
 func (p *Publisher) accept(ctx context.Context, ln net.Listener, serve func(context.Context, net.Conn) error) error {
-	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
-	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
+	defer stop()
 	for {
 		c, err := ln.Accept()
 		if err != nil {

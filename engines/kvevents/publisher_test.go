@@ -290,7 +290,7 @@ func TestPublisherHostilePeers(t *testing.T) {
 	h.want(t, 0, 0)
 }
 
-// A listener that fails ends Serve.
+// A listener that fails ends Serve, and the connections with it.
 func TestPublisherServeFails(t *testing.T) {
 	p, err := kvevents.NewPublisher(kvevents.DefaultPublisherConfig(), nil)
 	if err != nil {
@@ -300,9 +300,16 @@ func TestPublisherServeFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(t.Context(), ln, nil) }()
+	subscribe(t, "tcp://"+ln.Addr().String(), "")
+	until(t, "a subscriber", func() bool { return p.Subscribers() == 1 })
 	_ = ln.Close()
-	if err := p.Serve(t.Context(), ln, nil); !errors.Is(err, net.ErrClosed) {
+	if err := <-served; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Serve: %v, want that the listener is closed", err)
+	}
+	if n := p.Subscribers(); n != 0 {
+		t.Errorf("%d subscribers after the end", n)
 	}
 }
 
