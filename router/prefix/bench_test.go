@@ -41,6 +41,29 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
+// BenchmarkConversation: a conversation of 200 turns of 160 bytes, each of which
+// was sent before, is looked up, sent and answered once more.
+func BenchmarkConversation(b *testing.B) {
+	x := newIndex(b, nil)
+	id := add(b, x, "m")
+	text := []byte(words(rand.New(rand.NewPCG(1, 2)), 32_000))
+	var c prefix.Chain
+	for end := 160; end <= len(text); end += 160 {
+		c.Reset(1)
+		_, _ = c.Write(text[:end])
+		x.Send(id, &c)
+	}
+	var r prefix.Result
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Reset(1)
+		_, _ = c.Write(text)
+		x.Lookup(&c, &r)
+		s := x.Send(id, &c)
+		x.Observe(s, &c, prefix.Usage{PromptTokens: 8000, CachedTokens: int64(s.Predicted), CachedKnown: true})
+	}
+}
+
 func BenchmarkSend(b *testing.B) {
 	x, ids, _ := filled(b, true)
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -112,6 +135,7 @@ func BenchmarkHash(b *testing.B) {
 // filled is 1,000 endpoints with 20 prompts of 32 KB each, whose first 4 KB all
 // share or none.
 func filled(b *testing.B, shared bool) (*prefix.Index, []prefix.ID, [][]byte) {
+	b.Helper()
 	x := newIndex(b, func(c *prefix.Config) { c.MaxBytes = 1 << 30 })
 	rng := rand.New(rand.NewPCG(1, 2))
 	text := []byte(words(rng, 32<<10))

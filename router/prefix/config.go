@@ -15,16 +15,19 @@ const ChunkBytes = 64
 // Config is the tunable data of an [Index]. Start from DefaultConfig.
 type Config struct {
 	// MaxBytes bounds the memory of the index. A token that some endpoint holds
-	// takes about 0.6 bytes where no prompt shares it. Default 256 MiB; at least
-	// 1 MiB.
+	// takes about 0.6 bytes where no prompt shares it. Default 268435456 (256 MiB);
+	// at least 1048576. Beyond it what was longest not used is forgotten.
 	MaxBytes int64 `yaml:"max_bytes"`
-	// MaxEndpoints bounds the endpoints. Default 4096; 1 to 65536.
+	// MaxEndpoints bounds the endpoints. Default 4096; 1 to 65536. Those beyond it
+	// work without.
 	MaxEndpoints int `yaml:"max_endpoints"`
 	// CapacityTokens is how many tokens an endpoint is taken to hold until its
-	// capacity is told or learned. Default 1,000,000; at least 1,000.
+	// capacity is told or learned. Default 1000000; at least 1000. Too low forgets
+	// what an engine still has, too high believes in what is gone, until answers
+	// with cached tokens have set it right.
 	CapacityTokens int64 `yaml:"capacity_tokens"`
-	// BytesPerToken is how many bytes of text a token is taken to have until
-	// answers of the model have said it. Default 4; 0.25 to 64.
+	// BytesPerToken is how many bytes of a prompt's text a token is taken to have
+	// until answers of the model have said it. Default 4; 0.25 to 64.
 	BytesPerToken float64 `yaml:"bytes_per_token"`
 }
 

@@ -32,20 +32,20 @@ func (x *Index) compare(e *endpoint, s *Sent, c *Chain, u Usage) {
 	cached := min(max(u.CachedTokens, 0), u.PromptTokens)
 	x.metrics.observe(int64(s.Predicted), cached)
 	e.test(float64(s.Predicted), float64(cached))
-	// A prompt's own ratio says best where in it the engine's cache ended. It
+	// had is in chunks. A prompt's own ratio says best where in it the engine's cache ended. It
 	// ends with a block, and text has not the same ratio everywhere.
-	real := int32(float64(cached) / float64(u.PromptTokens) * float64(c.bytes) / ChunkBytes)
+	had := int32(float64(cached) / float64(u.PromptTokens) * float64(c.bytes) / ChunkBytes)
 	slack := s.before/8 + 8
-	if real < s.before-slack {
-		x.lost(e, s, real)
+	if had < s.before-slack {
+		x.lost(e, s, had)
 		return
 	}
 	e.misses = 0
-	if real > s.before+slack {
+	if had > s.before+slack {
 		// It was sent by another router, or is an answer of the engine's own,
 		// or was forgotten here too early.
 		if int(s.before) < len(c.hashes) && e.ghosts.has(c.hashes[s.before]) {
-			e.widen(4 * e.tokens(int64(real-s.before)))
+			e.widen(4 * e.tokens(int64(had-s.before)))
 		}
 	} else if s.n > 0 {
 		kept := e.tokens(int64(s.stamp - s.marks[s.n-1].stamp))
@@ -72,12 +72,12 @@ func (e *endpoint) widen(by float64) {
 // the cache is taken to be cleared.
 const clearedAfter = 3
 
-// lost: the engine had only the first real chunks of what s believed. Engines
+// lost: the engine had only so many chunks of what s believed. Engines
 // free what was used last at the end, so all that was used before the lost part
 // is lost too, and there is room for no more than what was used since.
-func (x *Index) lost(e *endpoint, s *Sent, real int32) {
+func (x *Index) lost(e *endpoint, s *Sent, had int32) {
 	i := 0
-	for i < s.n-1 && s.marks[i].end <= real {
+	for i < s.n-1 && s.marks[i].end <= had {
 		i++
 	}
 	m := s.marks[i]

@@ -70,9 +70,9 @@ func (e *endpoint) trust() float64 {
 }
 
 // test counts a prediction against what the engine said, both in tokens.
-func (e *endpoint) test(predicted, real float64) {
+func (e *endpoint) test(predicted, cached float64) {
 	const memory = 200_000 // tokens after which older predictions fade
-	e.trusted += math.Min(predicted, real)
+	e.trusted += math.Min(predicted, cached)
 	e.tested += predicted
 	if e.tested > memory {
 		e.trusted /= 2

@@ -15,24 +15,24 @@ import (
 	"github.com/llmgw/llmgw/router/prefix"
 )
 
-func newExact(t testing.TB, change func(*prefix.ExactConfig)) *prefix.Exact {
-	t.Helper()
+func newExact(tb testing.TB, change func(*prefix.ExactConfig)) *prefix.Exact {
+	tb.Helper()
 	cfg := prefix.DefaultExactConfig()
 	if change != nil {
 		change(&cfg)
 	}
 	x, err := prefix.NewExact(cfg, prefix.Deps{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return x
 }
 
-func addExact(t testing.TB, x *prefix.Exact, root uint64) prefix.ID {
-	t.Helper()
+func addExact(tb testing.TB, x *prefix.Exact, root uint64) prefix.ID {
+	tb.Helper()
 	id, err := x.Add(root)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return id
 }

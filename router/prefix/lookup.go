@@ -72,8 +72,7 @@ func (x *Index) Lookup(c *Chain, r *Result) {
 	x.mu.RLock()
 	r.reset(c.bytes, len(x.es.all))
 	r.path = x.tree.walk(r.path, c)
-	for i := len(r.path) - 1; i >= 0; i-- {
-		s := r.path[i]
+	for _, s := range slices.Backward(r.path) {
 		n := x.tree.nodes.at(s.node)
 		for _, f := range n.holds {
 			if r.at[f.slot] != 0 {

@@ -163,7 +163,7 @@ func TestMooncake(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc := sim.DefaultConfig()
-	real := int64(sc.NumGPUBlocks * sc.BlockSize)
+	room := int64(sc.NumGPUBlocks * sc.BlockSize)
 	for _, tc := range []struct {
 		name  string
 		told  bool
@@ -179,7 +179,7 @@ func TestMooncake(t *testing.T) {
 			f := newFleet(t, 4, func(c *prefix.Config) { c.CapacityTokens = tc.taken })
 			if tc.told {
 				for _, id := range f.ids {
-					f.x.SetCapacity(id, real)
+					f.x.SetCapacity(id, room)
 				}
 			}
 			half := len(tr.Requests) / 2
@@ -191,7 +191,7 @@ func TestMooncake(t *testing.T) {
 			late := float64(a.MinTokens-first.MinTokens) / float64(a.MaxTokens-first.MaxTokens)
 			capacity, held := f.x.Capacity(f.ids[0])
 			t.Logf("agreement %.3f, in the second half %.3f; %+v; %.3f of the prompts cached; capacity %d of %d, held %d",
-				whole, late, a, float64(a.CachedTokens)/float64(f.prompts), capacity, real, held)
+				whole, late, a, float64(a.CachedTokens)/float64(f.prompts), capacity, room, held)
 			if whole < tc.whole {
 				t.Errorf("agreement %.3f, want at least %.2f", whole, tc.whole)
 			}

@@ -60,24 +60,24 @@ func (n *naive) lookup(e int, text string) (bytes, seen int) {
 	return bytes, seen
 }
 
-func newIndex(t testing.TB, change func(*prefix.Config)) *prefix.Index {
-	t.Helper()
+func newIndex(tb testing.TB, change func(*prefix.Config)) *prefix.Index {
+	tb.Helper()
 	cfg := prefix.DefaultConfig()
 	if change != nil {
 		change(&cfg)
 	}
 	x, err := prefix.New(cfg, prefix.Deps{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return x
 }
 
-func add(t testing.TB, x *prefix.Index, model string) prefix.ID {
-	t.Helper()
+func add(tb testing.TB, x *prefix.Index, model string) prefix.ID {
+	tb.Helper()
 	id, err := x.Add(model)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return id
 }

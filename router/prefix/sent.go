@@ -1,5 +1,7 @@
 package prefix
 
+import "slices"
+
 // Sent is one prompt on its way to an endpoint: what Send believed, to be
 // compared with the engine's answer. The zero Sent is of none.
 type Sent struct {
@@ -67,8 +69,8 @@ func (x *Index) use(e *endpoint, slot uint32, c *Chain, before int, seen uint32)
 	e.clock += uint64(len(c.hashes)-before) + 1
 	x.grow(c)
 	// From the end: then what depends on a node is always older than it.
-	for i := len(x.path) - 1; i >= 0; i-- {
-		x.touch(e, slot, x.path[i], seen)
+	for _, p := range slices.Backward(x.path) {
+		x.touch(e, slot, p, seen)
 	}
 	return e.clock
 }
@@ -143,8 +145,8 @@ func (x *Index) Failed(s Sent, c *Chain) {
 		return
 	}
 	x.path = x.tree.walk(x.path[:0], c)
-	for i := len(x.path) - 1; i >= 0; i-- {
-		n := x.tree.nodes.at(x.path[i].node)
+	for _, p := range slices.Backward(x.path) {
+		n := x.tree.nodes.at(p.node)
 		j := n.find(s.id.slot)
 		if j == 0 {
 			continue
