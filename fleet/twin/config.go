@@ -143,7 +143,7 @@ func (c Config) Validate() error {
 
 func (c Config) checkGroups() []error {
 	var errs []error
-	if n := c.Engines(); n < 1 || n > MaxEngines {
+	if n := c.Engines(); len(c.Groups) == 0 || n > MaxEngines {
 		errs = append(errs, fmt.Errorf("groups: %d engines in all; want 1 to %d", n, MaxEngines))
 	}
 	seen := make(map[string]bool)

@@ -23,8 +23,9 @@ const (
 	LeastLoaded Policy = "least-loaded"
 	// Prefix is the profile chat with the approximate index of prompts.
 	Prefix Policy = "prefix"
-	// PrefixExact is the profile chat with an index that the engines tell of
-	// every block, without delay: the ideal that Prefix is measured by.
+	// PrefixExact is the profile chat with an index of the blocks that engines
+	// have computed, told by them without delay or loss. It knows nothing of
+	// prompts that are still on their way, which Prefix counts.
 	PrefixExact Policy = "prefix-exact"
 	// Batch is the profile batch with the approximate index.
 	Batch Policy = "batch"

@@ -1,0 +1,6 @@
+//go:build !race
+
+package twin_test
+
+// raceEnabled: the race detector is off.
+const raceEnabled = false

@@ -1,0 +1,346 @@
+package twin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/llmgw/llmgw/engines/sim"
+	"github.com/llmgw/llmgw/engines/sim/workload"
+	"github.com/llmgw/llmgw/fleet/twin"
+)
+
+// recorded opens the beginning of a trace of the examples.
+func recorded(tb testing.TB, name string, requests int, speedup float64) *workload.Trace {
+	tb.Helper()
+	tr, err := workload.Open("../../examples/traces/"+name, "")
+	if err == nil {
+		tr, err = tr.First(requests)
+	}
+	if err == nil {
+		tr, err = tr.Speedup(speedup)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return tr
+}
+
+// groups draws the workload of 150 groups of 5 users, or fewer.
+func groups(tb testing.TB, n, prefix, requests int, rate string) *workload.Trace {
+	tb.Helper()
+	cfg := workload.DefaultSynthetic()
+	cfg.Groups, cfg.UsersPerGroup, cfg.PrefixTokens, cfg.Requests = n, 5, prefix, requests
+	for text, to := range map[string]interface{ UnmarshalText([]byte) error }{
+		"512": &cfg.Prompt, "128": &cfg.Output, rate: &cfg.Arrivals,
+	} {
+		if err := to.UnmarshalText([]byte(text)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	tr, err := workload.Synthesize(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return tr
+}
+
+func run(tb testing.TB, cfg twin.Config, p twin.Policy, tr *workload.Trace) *twin.Report {
+	tb.Helper()
+	tw, err := twin.New(cfg, p, tr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r, err := tw.Run(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+// fleet is the default configuration with so many engines.
+func fleet(engines int) twin.Config {
+	cfg := twin.DefaultConfig()
+	cfg.Groups[0].Engines = engines
+	return cfg
+}
+
+// slow skips what is about figures: it is one goroutine, so that the race detector
+// finds nothing in it that the other tests do not show.
+func slow(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("ten times as long with the race detector")
+	}
+}
+
+// tenants are three in three bands.
+func tenants() []twin.Tenant {
+	return []twin.Tenant{{"blue", "platinum", 1}, {"red", "gold", 1}, {"green", "bronze", 2}}
+}
+
+// TestDeterministic: the same seed gives the same figures, to the last digit, and
+// another seed others.
+func TestDeterministic(t *testing.T) {
+	tr := recorded(t, "mooncake_conversation.jsonl.gz", 300, 8)
+	for _, p := range twin.Policies() {
+		t.Run(string(p), func(t *testing.T) {
+			t.Parallel()
+			cfg := fleet(4)
+			cfg.Admission.Enabled, cfg.Tenants = true, tenants()
+			text := func() string {
+				b, err := json.Marshal(run(t, cfg, p, tr))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
+			first := text()
+			if diff := cmp.Diff(first, text()); diff != "" {
+				t.Errorf("the second run differs:\n%s", diff)
+			}
+			cfg.Seed = 2
+			if first == text() {
+				t.Error("another seed gives the same figures")
+			}
+		})
+	}
+}
+
+// TestConservation: every request ends exactly once, whatever the policy, with
+// admission that queues, refuses and expires.
+func TestConservation(t *testing.T) {
+	tr := recorded(t, "azure2023_conv.csv.gz", 1500, 200)
+	for _, p := range twin.Policies() {
+		t.Run(string(p), func(t *testing.T) {
+			t.Parallel()
+			cfg := fleet(2)
+			cfg.Admission.Enabled, cfg.Tenants = true, tenants()
+			cfg.Admission.QueueCapacityPerBand, cfg.Admission.QueueTTL = 300, 5*time.Second
+			cfg.Engine.MaxModelLen = 4000 // so that some are too long
+			r := run(t, cfg, p, tr)
+			if got := r.Completed + r.Refused.Total(); got != len(tr.Requests) || r.Requests != len(tr.Requests) {
+				t.Errorf("%d of %d arrived and %d ended: %+v", r.Requests, len(tr.Requests), got, r.Refused)
+			}
+			if r.Refused.TooLong == 0 || r.Refused.QueueFull == 0 || r.Refused.Expired == 0 {
+				t.Errorf("refused %+v; want some of each, or the test shows nothing", r.Refused)
+			}
+			byEngine, byTenant, byBand := 0, 0, 0
+			for _, e := range r.PerEngine {
+				byEngine += e.Requests
+				if e.BusyShare < 0 || e.BusyShare > 1 {
+					t.Errorf("%s was busy %v of the time", e.ID, e.BusyShare)
+				}
+			}
+			for _, p := range r.Tenants {
+				byTenant += p.Completed + p.Refused
+			}
+			for _, p := range r.Bands {
+				byBand += p.Completed + p.Refused
+			}
+			if byEngine != r.Completed || byTenant != len(tr.Requests)-r.Refused.TooLong || byBand != byTenant {
+				t.Errorf("engines %d, tenants %d, bands %d of %d completed", byEngine, byTenant, byBand, r.Completed)
+			}
+		})
+	}
+}
+
+// TestOneEngine: a fleet of one gives what its engine gives when it is driven
+// alone, under every policy.
+func TestOneEngine(t *testing.T) {
+	tr := recorded(t, "mooncake_conversation.jsonl.gz", 200, 1)
+	core, err := sim.NewCore(sim.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var next time.Time
+	ttft := map[uint64]time.Duration{}
+	until := func(now time.Time) {
+		for !next.IsZero() && !next.After(now) {
+			var b sim.Batch
+			b, next = core.Step(next)
+			for _, s := range b.Finished {
+				ttft[s.Owner.(uint64)] = s.TTFT()
+			}
+		}
+	}
+	for i := range tr.Requests {
+		r := &tr.Requests[i]
+		now := epoch.Add(r.At)
+		until(now)
+		core.Submit(now, sim.Request{
+			PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens, Owner: r.Seq,
+			Blocks: tr.AppendBlockHashes(nil, r, sim.DefaultConfig().BlockSize),
+		})
+		if next.IsZero() {
+			_, next = core.Step(now)
+		}
+	}
+	until(epoch.Add(24 * time.Hour))
+	slowest := time.Duration(0)
+	for _, v := range ttft {
+		slowest = max(slowest, v)
+	}
+	s := core.Stats()
+	want := float64(s.CachedPromptTokens) / float64(s.PromptTokens)
+	for _, p := range twin.Policies() {
+		r := run(t, fleet(1), p, tr)
+		got, ok := r.TTFT(1)
+		if !ok || got != slowest || r.Completed != len(ttft) || *r.HitShare != want {
+			t.Errorf("%s: %d completed, slowest %v, hits %v; want %d, %v, %v", p, r.Completed, got, *r.HitShare, len(ttft), slowest, want)
+		}
+	}
+}
+
+// TestPoliciesOnSharedPrefixes: where groups share a prefix, policies that know it
+// serve it from caches, know what those hold, and spare their users the wait.
+func TestPoliciesOnSharedPrefixes(t *testing.T) {
+	slow(t)
+	tr := groups(t, 60, 8192, 1200, "poisson:20")
+	cfg := fleet(4)
+	random := run(t, cfg, twin.Random, tr)
+	least := run(t, cfg, twin.LeastLoaded, tr)
+	for _, p := range []twin.Policy{twin.Prefix, twin.PrefixExact} {
+		r := run(t, cfg, p, tr)
+		if *r.HitShare < 0.7 || *r.HitShare < 1.5**random.HitShare {
+			t.Errorf("%s: hit share %.3f, random %.3f", p, *r.HitShare, *random.HitShare)
+		}
+		if *r.TTFTP90 > *random.TTFTP90/2 || *r.TTFTP90 > *least.TTFTP90/2 {
+			t.Errorf("%s: TTFT p90 %.0f ms, random %.0f, least-loaded %.0f", p, *r.TTFTP90, *random.TTFTP90, *least.TTFTP90)
+		}
+		if r.Agreement == nil || *r.Agreement < 0.9 {
+			t.Errorf("%s: agreement %v", p, r.Agreement)
+		}
+	}
+	if random.Agreement != nil {
+		t.Error("random predicts caches")
+	}
+}
+
+// TestLoadOnUnsharedPrompts: where nothing is shared, knowing prefixes costs
+// nothing beside least-loaded, and looking at load beats not to.
+func TestLoadOnUnsharedPrompts(t *testing.T) {
+	slow(t)
+	tr := recorded(t, "azure2023_conv.csv.gz", 5000, 8)
+	random, least, prefix := run(t, fleet(4), twin.Random, tr), run(t, fleet(4), twin.LeastLoaded, tr), run(t, fleet(4), twin.Prefix, tr)
+	if *prefix.TTFTP90 > 1.02**least.TTFTP90 {
+		t.Errorf("TTFT p90: prefix %.1f ms, least-loaded %.1f", *prefix.TTFTP90, *least.TTFTP90)
+	}
+	if *least.TTFTP90 > *random.TTFTP90 {
+		t.Errorf("TTFT p90: least-loaded %.1f ms, random %.1f", *least.TTFTP90, *random.TTFTP90)
+	}
+}
+
+// TestBandsUnderFlood: with admission on, a flood of bronze leaves platinum its
+// first tokens; without, all suffer alike.
+func TestBandsUnderFlood(t *testing.T) {
+	slow(t)
+	tr := recorded(t, "azure2023_conv.csv.gz", 3000, 60)
+	cfg := fleet(2)
+	cfg.Tenants = []twin.Tenant{{"vip", "platinum", 1}, {"crowd", "bronze", 9}}
+	p90 := func(r *twin.Report, i int) float64 { return *r.Bands[i].TTFTP90 }
+	without := run(t, cfg, twin.LeastLoaded, tr)
+	cfg.Admission.Enabled, cfg.Admission.QueueTTL, cfg.Admission.QueueCapacityPerBand = true, 10*time.Minute, 10_000
+	with := run(t, cfg, twin.LeastLoaded, tr)
+	if with.Completed != len(tr.Requests) {
+		t.Errorf("%d of %d completed", with.Completed, len(tr.Requests))
+	}
+	if p90(with, 0) > p90(without, 0)/2 || p90(with, 0) > p90(with, 1)/2 {
+		t.Errorf("TTFT p90 of platinum %.0f ms beside bronze's %.0f; without admission %.0f and %.0f",
+			p90(with, 0), p90(with, 1), p90(without, 0), p90(without, 1))
+	}
+}
+
+// TestWeights: an engine of twice the weight takes twice the requests, or, by a
+// policy that sees that it is done sooner, more.
+func TestWeights(t *testing.T) {
+	tr := recorded(t, "azure2023_conv.csv.gz", 2000, 10)
+	cfg := twin.DefaultConfig()
+	cfg.Groups = []twin.Group{{Name: "small", Engines: 2, Weight: 1}, {Name: "large", Engines: 2, Weight: 2, Speed: new(2.0)}}
+	for p, slack := range map[twin.Policy]float64{twin.RoundRobin: 0.001, twin.Random: 0.05, twin.LeastLoaded: 0} {
+		r := run(t, cfg, p, tr)
+		large := float64(r.PerEngine[2].Requests+r.PerEngine[3].Requests) / float64(len(tr.Requests))
+		if large < 2.0/3-slack || (large > 2.0/3+slack && slack > 0) {
+			t.Errorf("%s: the large engines took %.3f of the requests", p, large)
+		}
+	}
+}
+
+// TestStep: a twin can be stopped at any event; its report is of what ended.
+func TestStep(t *testing.T) {
+	tr := recorded(t, "azure2023_conv.csv.gz", 100, 1)
+	tw, err := twin.New(fleet(2), twin.Prefix, tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := time.Duration(-1)
+	for steps := 0; ; steps++ {
+		more, err := tw.Step()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tw.Now() < last {
+			t.Fatalf("time went from %v to %v", last, tw.Now())
+		}
+		last = tw.Now()
+		if r := tw.Report(); steps == 200 && (r.Completed > r.Requests || r.Requests > 100) {
+			t.Errorf("after %d steps %d of %d completed", steps, r.Completed, r.Requests)
+		}
+		if !more {
+			break
+		}
+	}
+	if r := tw.Report(); r.Completed != 100 {
+		t.Errorf("%d of 100 completed", r.Completed)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	tw, err = twin.New(fleet(2), twin.Prefix, tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tw.Run(ctx); err == nil || !strings.Contains(err.Error(), "enough") {
+		t.Errorf("a cancelled run: %v", err)
+	}
+}
+
+// TestMaxSpeedup: the bound is kept at the result and broken a little above it.
+func TestMaxSpeedup(t *testing.T) {
+	slow(t)
+	tr := recorded(t, "azure2023_conv.csv.gz", 400, 1)
+	const bound = 300 * time.Millisecond
+	x, r, err := twin.MaxSpeedup(t.Context(), fleet(1), twin.LeastLoaded, tr, bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := r.TTFT(0.9); v > bound || r.Speedup != x || x < 1 {
+		t.Errorf("at %v (said %v) the TTFT is %v", x, r.Speedup, v)
+	}
+	faster, err := tr.Speedup(x * 1.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := run(t, fleet(1), twin.LeastLoaded, faster).TTFT(0.9); v <= bound {
+		t.Errorf("at %v times as much the TTFT is %v still", x*1.1, v)
+	}
+	if _, _, err := twin.MaxSpeedup(t.Context(), fleet(1), twin.Random, tr, time.Nanosecond); !errors.Is(err, twin.ErrNoSpeedup) {
+		t.Errorf("a bound that nothing keeps: %v", err)
+	}
+}
+
+// TestTexts: traces that have the prompts themselves share by them.
+func TestTexts(t *testing.T) {
+	tr := recorded(t, "aibrix_prefix_share_p1024_s128_rps5.jsonl.gz", 192, 4)
+	for _, p := range []twin.Policy{twin.Prefix, twin.PrefixExact} {
+		r := run(t, fleet(3), p, tr)
+		if r.Completed != 192 || *r.HitShare < 0.6 || r.Agreement == nil || *r.Agreement < 0.9 {
+			t.Errorf("%s: %d completed, hits %.3f, agreement %v", p, r.Completed, *r.HitShare, *r.Agreement)
+		}
+	}
+}
