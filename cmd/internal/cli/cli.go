@@ -32,12 +32,13 @@ type Streams struct{ Out, Err io.Writer }
 
 // root is the commands of the binary.
 type root struct {
-	Server  serverCmd  `cmd:"" help:"Serve an OpenAI-compatible API over the engines that a file names."`
-	Demo    demoCmd    `cmd:"" help:"Serve a router and three simulated engines from this process; nothing to configure."`
-	Sim     simCmd     `cmd:"" help:"Serve one simulated engine that behaves like vLLM."`
-	Bench   benchCmd   `cmd:"" help:"Send load to any OpenAI endpoint and say what came of it."`
-	Config  configCmd  `cmd:"" help:"Check or print the configuration of the server."`
-	Version versionCmd `cmd:"" help:"Print what this binary was built from."`
+	Server   serverCmd   `cmd:"" help:"Serve an OpenAI-compatible API over the engines that a file names."`
+	Demo     demoCmd     `cmd:"" help:"Serve a router and three simulated engines from this process; nothing to configure."`
+	Sim      simCmd      `cmd:"" help:"Serve one simulated engine that behaves like vLLM."`
+	Bench    benchCmd    `cmd:"" help:"Send load to any OpenAI endpoint and say what came of it."`
+	Simulate simulateCmd `cmd:"" help:"Run a trace on simulated engines in virtual time and compare routing policies."`
+	Config   configCmd   `cmd:"" help:"Check or print the configuration of the server."`
+	Version  versionCmd  `cmd:"" help:"Print what this binary was built from."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"The same as the command version."`
 }
