@@ -209,7 +209,8 @@ func (f *fleet) idle() {
 	f.t.Helper()
 	f.eventually("everything is given back", func() bool {
 		return f.metric("llmgw_router_requests_in_flight") == 0 && f.metric("llmgw_endpoint_inflight_requests") == 0 &&
-			f.metric("llmgw_router_body_memory_bytes") == 0 && f.metric("llmgw_router_spool_bytes") == 0 && f.meter.Open() == 0 && f.gate.Running() == 0
+			f.metric("llmgw_router_body_memory_bytes") == 0 && f.metric("llmgw_router_spool_bytes") == 0 && f.meter.Open() == 0 && f.gate.Running() == 0 &&
+			f.metric("llmgw_admission_leases") == 0 && f.metric("llmgw_admission_waiting_requests") == 0
 	})
 	if f.meter.Charged() != f.meter.Settled() || f.gate.Admitted() != f.gate.Released() {
 		f.t.Errorf("charged %d, settled %d; admitted %d, released %d",
