@@ -68,7 +68,8 @@ type Event struct {
 
 // Batch is what an engine told in one message.
 type Batch struct {
-	// Topic is the message's topic frame.
+	// Topic is the message's topic frame; of a batch that was replayed, that of
+	// the last message before, "" if there was none.
 	Topic string
 	// Rank is the subscriber's data-parallel rank, 0 without data parallelism.
 	Rank int

@@ -238,7 +238,7 @@ func (f *follower) resume(ctx context.Context) {
 	switch {
 	case err != nil:
 		f.metrics.replays[outcomeFailed].Inc()
-		if f.tracker.known() {
+		if f.tracker.known() && ctx.Err() == nil {
 			f.reset(ReasonGap)
 		}
 	case n > 0 && same:
