@@ -12,6 +12,7 @@ import (
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/prefix"
 	"github.com/llmgw/llmgw/router/proxy"
 	"github.com/llmgw/llmgw/router/schedule"
 	"github.com/llmgw/llmgw/router/scrape"
@@ -26,6 +27,8 @@ type Config struct {
 	Admission Admission `yaml:"admission"`
 	// Scoring is what endpoints' loads are measured against, by admission too.
 	Scoring schedule.Config `yaml:"scoring"`
+	// Prefix is what is remembered of the prompts that were sent to which engine.
+	Prefix Prefix `yaml:"prefix"`
 	// Models are the names that clients may use. Default none: every model
 	// that an endpoint serves can be asked for by that name.
 	Models []catalog.Model `yaml:"models"`
@@ -67,6 +70,7 @@ func DefaultConfig() Config {
 		},
 		Admission: defaultAdmission(),
 		Scoring:   schedule.DefaultConfig(),
+		Prefix:    Prefix{Enabled: true, Index: prefix.DefaultConfig()},
 	}
 }
 
@@ -86,6 +90,7 @@ func (c Config) validate(profiles []string) error {
 	scoring := c.scoring()
 	scoring.StaleAfter = max(scoring.StaleAfter, 1) // judged above
 	errs = append(errs, under("scoring.", scoring.Validate())...)
+	errs = append(errs, under("prefix.", c.Prefix.Index.Validate())...)
 	errs = append(errs, c.validateAdmission()...)
 	errs = append(errs, under("", catalog.Validate(c.Models))...)
 	specs := make([]endpoint.Spec, len(c.Endpoints))

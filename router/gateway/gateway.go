@@ -71,6 +71,7 @@ type Gateway struct {
 	proxy     *proxy.Proxy
 	scraper   *scrape.Scraper
 	router    *router.Router
+	prefixes  *prefixes // nil: switched off
 	admitter  *admitter // nil: admission is off, or an embedder's own
 	trust     *trust
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil is TCP
@@ -102,7 +103,15 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheduler, err := schedule.New(cfg.scoring(), schedule.Deps{Profiles: deps.Profiles, Registerer: deps.Registerer})
+	scheduling := schedule.Deps{Profiles: deps.Profiles, Registerer: deps.Registerer}
+	var prompts router.Prompts
+	if g.prefixes, err = newPrefixes(cfg.Prefix, cfg.Router.Scrape.Interval, g.log, deps.Registerer); err != nil {
+		return nil, err
+	}
+	if g.prefixes != nil {
+		scheduling.Prefixes, prompts = g.prefixes, g.prefixes
+	}
+	scheduler, err := schedule.New(cfg.scoring(), scheduling)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +136,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	core := cfg.Router.core()
 	core.BandHeader = cfg.Admission.BandHeader
 	g.router, err = router.New(core, router.Deps{
-		Proxy: g.proxy, Endpoints: g.endpoints, Scheduler: scheduler, Models: &g.models,
+		Proxy: g.proxy, Endpoints: g.endpoints, Scheduler: scheduler, Models: &g.models, Prompts: prompts,
 		Caller: deps.Caller, Charger: deps.Charger, Admitter: deps.Admitter, Recorder: explaining{g.log, deps.Recorder},
 		Logger: g.log, Registerer: deps.Registerer,
 	})
@@ -166,6 +175,7 @@ func (g *Gateway) Reload(cfg Config) error {
 	if err := g.endpoints.Replace(specs); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
+	g.prefixes.sync(g.endpoints.Snapshot().All())
 	g.models.at.Store(next)
 	for _, w := range cfg.Warnings() {
 		g.log.Warn("configuration", "warning", w)
@@ -183,6 +193,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	loops := []func(context.Context) error{g.scraper.Run, g.proxy.Run}
 	if g.admitter != nil {
 		loops = append(loops, g.admitter.ctl.Run)
+	}
+	if g.prefixes != nil {
+		loops = append(loops, g.prefixes.watch)
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(loops))

@@ -1,0 +1,246 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/router"
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/openai"
+	"github.com/llmgw/llmgw/router/prefix"
+	"github.com/llmgw/llmgw/router/schedule"
+)
+
+// Prefix is how the gateway knows which endpoint has computed which beginning of
+// a prompt already. How much that counts beside load is said under scoring.
+type Prefix struct {
+	// Enabled remembers which prompts went where, so that those that begin alike
+	// can go to the same endpoint. Default true. false saves max_bytes of memory and
+	// some microseconds a request; engines then compute prompts again that another
+	// of them remembers.
+	Enabled bool `yaml:"enabled"`
+	// Index is the index's own configuration.
+	Index prefix.Config `yaml:",inline"`
+}
+
+// prefixes joins package prefix to the router, which hands it prompts and tells
+// what became of them, and to the scheduler, which asks it who holds them and
+// tells it the picks.
+type prefixes struct {
+	index   *prefix.Index
+	log     *slog.Logger
+	every   time.Duration // between two looks for engines that were started again
+	prompts sync.Pool     // *prompt
+	members atomic.Pointer[members]
+	turn    atomic.Uint32 // see page
+}
+
+var (
+	_ router.Prompts       = (*prefixes)(nil)
+	_ schedule.PrefixIndex = (*prefixes)(nil)
+)
+
+// newPrefixes returns nil where they are switched off.
+func newPrefixes(cfg Prefix, every time.Duration, log *slog.Logger, reg prometheus.Registerer) (*prefixes, error) {
+	if !cfg.Enabled {
+		return nil, nil
+	}
+	index, err := prefix.New(cfg.Index, prefix.Deps{Registerer: reg})
+	if err != nil {
+		return nil, err
+	}
+	x := &prefixes{index: index, log: log, every: every}
+	x.prompts.New = func() any { return new(prompt) }
+	x.members.Store(&members{})
+	return x, nil
+}
+
+// members are the endpoints of the index at one moment. They never change.
+type members struct {
+	by   map[*endpoint.Endpoint]*member
+	slot []*member // by the slots of their IDs; nil where there is none
+}
+
+// member is one instance of an endpoint in the index, from its coming to its
+// going. One that comes back under the same name is another.
+type member struct {
+	id       prefix.ID
+	endpoint *endpoint.Endpoint
+	// says has the paths, each a bit, whose answers have told of cached tokens.
+	says atomic.Uint32
+
+	counters [3]engines.Reading // of the engine, as last told; watch goroutine only
+}
+
+// sync makes all the endpoints of the index: what is gone is forgotten, what is
+// new holds nothing. One call at a time. On nil it does nothing.
+func (x *prefixes) sync(all []*endpoint.Endpoint) {
+	if x == nil {
+		return
+	}
+	old := x.members.Load()
+	next := &members{by: make(map[*endpoint.Endpoint]*member, len(all))}
+	for _, e := range all {
+		if m := old.by[e]; m != nil {
+			next.by[e] = m
+		}
+	}
+	for e, m := range old.by { // first, so that there is room
+		if next.by[e] == nil {
+			x.index.Remove(m.id)
+		}
+	}
+	without := 0
+	for _, e := range all {
+		if next.by[e] != nil {
+			continue
+		}
+		// Models of one endpoint share its engine, and so its tokenizer.
+		id, err := x.index.Add(e.Spec().Models[0].Name)
+		if err != nil {
+			without++
+			continue
+		}
+		next.by[e] = &member{id: id, endpoint: e}
+	}
+	if without > 0 {
+		x.log.Warn("endpoints are more than the prefix index takes; the rest gets requests by load alone: raise prefix.max_endpoints",
+			"without", without)
+	}
+	for _, m := range next.by {
+		if missing := m.id.Slot() + 1 - len(next.slot); missing > 0 {
+			next.slot = append(next.slot, make([]*member, missing)...)
+		}
+		next.slot[m.id.Slot()] = m
+	}
+	x.members.Store(next)
+}
+
+// of returns the member of that ID, nil if it is gone.
+func (ms *members) of(id prefix.ID) *member {
+	if s := id.Slot(); s < len(ms.slot) && ms.slot[s] != nil && ms.slot[s].id == id {
+		return ms.slot[s]
+	}
+	return nil
+}
+
+// Prompt implements [router.Prompts]. The body is read when the first decision
+// asks.
+func (x *prefixes) Prompt(path string, peek *openai.Peek, body []byte) router.Prompt {
+	p := x.prompts.Get().(*prompt)
+	p.x, p.path, p.peek, p.body = x, pathBit(path), peek, body
+	return p
+}
+
+// Holders implements [schedule.PrefixIndex].
+func (x *prefixes) Holders(req *schedule.Request, out []schedule.Holder) (n, promptBytes int) {
+	p, ok := req.Prompt.(*prompt)
+	if !ok || !p.read(req.Model) {
+		return 0, 0
+	}
+	x.index.Lookup(&p.chain, &p.found)
+	members := x.members.Load()
+	at := home(p.found.Matches)
+	for _, m := range x.page(p.found.Matches, len(out)) {
+		for i := range m {
+			holder := members.of(m[i].ID)
+			if holder == nil {
+				continue
+			}
+			bytes := m[i].Bytes
+			if m[i].ID != at {
+				bytes-- // between equals the home it is
+			}
+			out[n] = schedule.Holder{Endpoint: holder.endpoint, Bytes: bytes}
+			n++
+		}
+	}
+	return n, p.found.PromptBytes
+}
+
+// home returns which of those that hold as much as the first was sent prompts that
+// begin so most often: an engine keeps what is used. No ID if nobody holds any.
+func home(ms []prefix.Match) (id prefix.ID) {
+	seen := 0
+	for i := range ms {
+		if ms[i].Bytes == ms[0].Bytes && ms[i].Seen > seen {
+			id, seen = ms[i].ID, ms[i].Seen
+		}
+	}
+	return id
+}
+
+// page returns at most n of the matches, which have the longest first, as two
+// stretches. Of more that hold equally much, as the system prompt that everybody
+// has, each look sees others: the same ones would get all of the traffic.
+func (x *prefixes) page(ms []prefix.Match, n int) [2][]prefix.Match {
+	if len(ms) <= n || n == 0 {
+		return [2][]prefix.Match{ms[:min(len(ms), n)]}
+	}
+	first := 0
+	for first < n && ms[first].Bytes > ms[n-1].Bytes {
+		first++
+	}
+	last := n
+	for last < len(ms) && ms[last].Bytes == ms[n-1].Bytes {
+		last++
+	}
+	room := n - first
+	from := first + int(x.turn.Add(1)%uint32(last-first-room+1))
+	return [2][]prefix.Match{ms[:first], ms[from : from+room]}
+}
+
+// Picked implements [schedule.PrefixIndex].
+func (x *prefixes) Picked(req *schedule.Request, e *endpoint.Endpoint) {
+	p, ok := req.Prompt.(*prompt)
+	if !ok || !p.read(req.Model) {
+		return
+	}
+	if m := x.members.Load().by[e]; m != nil {
+		p.Lost()
+		p.sent, p.to = x.index.Send(m.id, &p.chain), m
+	}
+}
+
+// watch looks at each measurement for engines that were started again, which have
+// lost all they held, until ctx is done; then it returns nil.
+func (x *prefixes) watch(ctx context.Context) error {
+	tick := time.NewTicker(x.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for _, m := range x.members.Load().by {
+			if m.restarted() {
+				x.index.Clear(m.id)
+				x.log.Info("engine was started again; its prefix cache is taken to be empty", "endpoint", m.endpoint.ID())
+			}
+		}
+	}
+}
+
+// restarted reports whether a counter has gone down since it was last told.
+func (m *member) restarted() bool {
+	load := m.endpoint.Load()
+	if load == nil {
+		return false
+	}
+	less := false
+	for i, now := range [...]engines.Reading{load.PrefixQueryTokens, load.PrefixHitTokens, load.Preemptions} {
+		if n, ok := now.Get(); ok {
+			before, ok := m.counters[i].Get()
+			less = less || ok && n < before
+			m.counters[i] = now
+		}
+	}
+	return less
+}
