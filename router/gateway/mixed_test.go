@@ -121,8 +121,21 @@ func mixedAnswer(x *exchange, mode string) {
 // A hundred thousand requests that end in every way there is, while endpoints
 // go and come back, leave nothing behind: no place in flight, no memory, no
 // charge, no lease, no goroutine, no series.
-func TestMixedOutcomesLeaveNothing(t *testing.T) {
-	const requests, workers = 100_000, 24
+func TestMixedOutcomesLeaveNothing(t *testing.T) { mixedOutcomes(t, 100_000, false) }
+
+// The same with requests that wait for admission and are granted, refused, kept
+// waiting for too long or left by their client.
+func TestMixedOutcomesWithQueues(t *testing.T) {
+	f := mixedOutcomes(t, 6_000, true)
+	for _, reason := range []string{"queue_full", "expired", "cancelled"} {
+		if f.metric("llmgw_admission_rejections_total", "reason="+reason) == 0 {
+			t.Errorf("no request was %s", reason)
+		}
+	}
+}
+
+func mixedOutcomes(t *testing.T, requests int64, queues bool) *fleet {
+	const workers = 24
 	var all []gateway.Endpoint
 	for i := range 4 {
 		all = append(all, at(fmt.Sprint("e", i), newEngine(t, mixedEngine).url, "m", "n"))
@@ -135,7 +148,17 @@ func TestMixedOutcomesLeaveNothing(t *testing.T) {
 	cfg.Router.Relay.Timeouts.FirstToken = 40 * time.Millisecond
 	cfg.Router.Relay.Timeouts.Idle = 40 * time.Millisecond
 	seen := &tally{instances: map[*endpoint.Endpoint]bool{}}
-	f := newFleet(t, cfg, func(d *gateway.Deps) { d.Recorder, d.Logger = seen, nil })
+	set := func(d *gateway.Deps) { d.Recorder, d.Logger = seen, nil }
+	var f *fleet
+	if queues {
+		cfg.Scoring.TargetInflight = 2
+		cfg.Admission.Core.QueueTTL = 20 * time.Millisecond
+		cfg.Admission.Core.QueueCapacityPerBand = 3
+		f = newAdmitting(t, cfg, set)
+		f.run()
+	} else {
+		f = newFleet(t, cfg, set)
+	}
 
 	modes := []string{"400", "404", "422", "500", "429", "503", "reset", "close", "cut", "cut document", "silent", "leave"}
 	request := func(rng *rand.Rand) {
@@ -157,13 +180,18 @@ func TestMixedOutcomesLeaveNothing(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
+		bands := []string{"platinum", "gold", "silver", "bronze"}
+		band := bands[rng.IntN(len(bands))]
+		if queues && rng.IntN(20) == 0 {
+			defer time.AfterFunc(time.Duration(rng.IntN(5000))*time.Microsecond, cancel).Stop()
+		}
 		w := &client{header: http.Header{}}
 		if mode == "leave" {
 			w.leave = cancel
 		}
 		r := (&http.Request{
 			Method: "POST", URL: &url.URL{Path: chatPath}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header: http.Header{"X-Mode": {mode}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+			Header: http.Header{"X-Mode": {mode}, "X-Llmgw-Band": {band}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
 		}).WithContext(ctx)
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // a sentinel that is never wrapped
@@ -220,13 +248,16 @@ func TestMixedOutcomesLeaveNothing(t *testing.T) {
 	if total != requests+2000 || seen.results[router.ResultUnset].Load()+seen.results[router.ResultFault].Load() != 0 {
 		t.Errorf("%d of %d requests are recorded", total, requests+2000)
 	}
-	if len(seen.instances) < 50 {
+	if int64(len(seen.instances)) < requests/2000 {
 		t.Errorf("only %d instances came and went", len(seen.instances))
 	}
 	for e := range seen.instances {
 		if n := e.InFlight(); n != 0 {
 			t.Errorf("an instance of %s, gone: %v, has %d in flight", e.ID(), e.Gone(), n)
 		}
+	}
+	if queues {
+		series += 2 // the router's refusals by queue_full and queue_timeout, which only a crowd gets
 	}
 	if n := len(f.series()); n > series {
 		t.Errorf("%d series, %d before", n, series)
@@ -242,4 +273,5 @@ func TestMixedOutcomesLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.eventually("no goroutine is left over", func() bool { return runtime.NumGoroutine() <= goroutines })
+	return f
 }
