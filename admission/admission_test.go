@@ -220,3 +220,23 @@ func TestClockGoesBack(t *testing.T) {
 		t.Errorf("decided %v, want both to expire", d)
 	}
 }
+
+// TestNoOvertaking: what is released belongs to who waits, also before the step
+// that grants it.
+func TestNoOvertaking(t *testing.T) {
+	core := newFixed(t, &fixed{perLease: 1}, nil)
+	now := start()
+	a, _ := mustOffer(t, core, now, admission.Request{Pool: "m", Band: "platinum"})
+	b, _ := mustOffer(t, core, now, admission.Request{Pool: "m", Band: "platinum"})
+	waiting, _ := mustOffer(t, core, now, admission.Request{Pool: "m", Band: "platinum"})
+	core.Release(now, a)
+	core.Release(now, b)
+	for _, band := range []string{"gold", "platinum"} {
+		if _, granted := mustOffer(t, core, now, admission.Request{Pool: "m", Band: band}); granted {
+			t.Errorf("%s overtook what waits", band)
+		}
+	}
+	if d := core.Step(now); len(d) != 2 || d[0].Ticket != waiting || core.Waiting() != 1 {
+		t.Errorf("decided %v", d)
+	}
+}

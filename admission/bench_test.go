@@ -3,6 +3,7 @@ package admission_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/llmgw/llmgw/admission"
@@ -101,5 +102,40 @@ func TestAdmitAllocs(t *testing.T) {
 		lease.Release()
 	}); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+// BenchmarkHandOver is one lease that goes round so many blocked requests of
+// 100 tenants: each release wakes the next, who queues again.
+func BenchmarkHandOver(b *testing.B) {
+	for _, waiting := range []int{100, 10000} {
+		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
+			ctl := newController(b, admission.Deps{Load: &capacity{n: 1}}, func(c *admission.Config) { c.QueueCapacityPerBand = waiting })
+			ctx, cancel := context.WithCancel(b.Context())
+			var wg sync.WaitGroup
+			handed := make(chan struct{}, 1)
+			for i := range waiting {
+				r := admission.Request{Pool: "m", Tenant: fmt.Sprint(i % 100)}
+				wg.Go(func() {
+					for {
+						lease, err := ctl.Admit(ctx, r)
+						if err != nil {
+							return
+						}
+						select {
+						case handed <- struct{}{}:
+						case <-ctx.Done():
+						}
+						lease.Release()
+					}
+				})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				<-handed
+			}
+			cancel()
+			wg.Wait()
+		})
 	}
 }

@@ -89,12 +89,16 @@ func New(cfg Config, deps Deps) (*Controller, error) {
 //	defer lease.Release()
 //
 // Errors are a [*RejectedError] or wrap ErrUnknownBand; there is no lease then.
-// Admit blocks no longer than ctx and Config.QueueTTL last. A request that need
+// Admit blocks no longer than ctx and Config.QueueTTL last, and admits nothing
+// whose ctx had ended before. A request that need
 // not wait takes no hop to another goroutine and allocates nothing. While
 // admission is switched off every request passes.
 func (c *Controller) Admit(ctx context.Context, r Request) (Lease, error) {
 	if !c.enabled {
 		return Lease{}, nil
+	}
+	if ctx.Err() != nil {
+		return Lease{}, &RejectedError{Reason: ReasonCancelled, Pool: r.Pool, Band: r.Band, RetryAfter: time.Second, cause: context.Cause(ctx)}
 	}
 	now := c.now()
 	t, outcome, err := c.offer(now, r, false)

@@ -545,3 +545,14 @@ func TestBurstAtOnce(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// TestCancelledBefore: who has left before gets no lease, were it free.
+func TestCancelledBefore(t *testing.T) {
+	ctl := newController(t, admission.Deps{Load: &capacity{n: 8}}, nil)
+	left := errors.New("the client left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(left)
+	if _, err := ctl.Admit(ctx, one()); !errors.Is(err, admission.ErrCancelled) || !errors.Is(err, left) {
+		t.Errorf("error %v, want ErrCancelled with its cause", err)
+	}
+}

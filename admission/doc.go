@@ -41,7 +41,9 @@
 // TargetInflight. An engine of which bands with a high ceiling use most is
 // given more as long as it holds nothing back; a load that stays below a low
 // ceiling never talks an engine up. An engine without metrics stays at the
-// target unless EndpointLoad.BatchCapacity says what it can.
+// target unless EndpointLoad.BatchCapacity says what it can. A pool that serves
+// batch alone wants that too, or a band with a high ceiling: of an engine of
+// which nothing else is known, 0.30 of the target of 8 is 3 requests.
 //
 // A share of the places in a batch is not the same share of an engine's speed:
 // an engine that runs 256 at once may be half as fast for each at 77, the 0.30
