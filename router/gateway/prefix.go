@@ -146,34 +146,17 @@ func (x *prefixes) Holders(req *schedule.Request, out []schedule.Holder) (n, pro
 	}
 	x.index.Lookup(&p.chain, &p.found)
 	members := x.members.Load()
-	at := home(p.found.Matches)
 	for _, m := range x.page(p.found.Matches, len(out)) {
 		for i := range m {
 			holder := members.of(m[i].ID)
 			if holder == nil {
 				continue
 			}
-			bytes := m[i].Bytes
-			if m[i].ID != at {
-				bytes-- // between equals the home it is
-			}
-			out[n] = schedule.Holder{Endpoint: holder.endpoint, Bytes: bytes}
+			out[n] = schedule.Holder{Endpoint: holder.endpoint, Bytes: m[i].Bytes, Seen: m[i].Seen, Doubt: 1 - m[i].Trust}
 			n++
 		}
 	}
 	return n, p.found.PromptBytes
-}
-
-// home returns which of those that hold as much as the first was sent prompts that
-// begin so most often: an engine keeps what is used. No ID if nobody holds any.
-func home(ms []prefix.Match) (id prefix.ID) {
-	seen := 0
-	for i := range ms {
-		if ms[i].Bytes == ms[0].Bytes && ms[i].Seen > seen {
-			id, seen = ms[i].ID, ms[i].Seen
-		}
-	}
-	return id
 }
 
 // page returns at most n of the matches, which have the longest first, as two

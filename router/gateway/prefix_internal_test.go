@@ -257,27 +257,25 @@ func TestSilenceAboutCachedTokens(t *testing.T) {
 	}
 }
 
-// Of those that hold as much, the one that was sent it most often is ahead, by no
-// more than decides between equals.
-func TestHome(t *testing.T) {
+// How often each was sent prompts that begin so is told, for the scorer to prefer
+// the one that it was most often.
+func TestHoldersTellHowOften(t *testing.T) {
 	s := newStage(t, "a", "b", "c")
 	all := s.set.Snapshot().All()
-	for _, i := range []int{0, 1, 1, 2, 1, 0, 2} {
+	want := map[*endpoint.Endpoint]int{}
+	for _, i := range []int{0, 1, 1, 2, 1, 0, 1} {
 		req := s.request(text(1))
 		s.x.Picked(req, all[i])
-		req.Prompt.(*prompt).Answered(usage(200, 0))
+		req.Prompt.(*prompt).Answered(usage(240, 0))
+		want[all[i]]++
 	}
 	got := s.look(s.request(text(1)))
-	if len(got) != 3 {
-		t.Fatalf("%v", got)
+	if len(got) != len(want) {
+		t.Errorf("%v", got)
 	}
 	for _, h := range got {
-		less := 1
-		if h.Endpoint == all[1] {
-			less = 0
-		}
-		if (h.Bytes+less)%prefix.ChunkBytes != 0 {
-			t.Errorf("%s holds %d bytes, want %d less than a whole number of chunks", h.Endpoint.ID(), h.Bytes, less)
+		if h.Seen != want[h.Endpoint] {
+			t.Errorf("%s was sent it %d times, not %d", h.Endpoint.ID(), want[h.Endpoint], h.Seen)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func prompted(i int) string {
 // nothing. The first round comes three at a time, so that each engine gets a third.
 func rounds(t *testing.T, enabled bool) (tokens, cached int64, misses int) {
 	t.Helper()
-	const prompts, often, blocks = 12, 8, 240
+	const prompts, often, blocks = 12, 16, 240
 	var engines []*held
 	cfg := config()
 	cfg.Prefix.Enabled = enabled
