@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,14 +87,14 @@ func TestSweep(t *testing.T) {
 		core := newFixed(t, &fixed{base: test.saturation}, func(c *admission.Config) {
 			c.Bands = append(c.Bands, admission.Band{Name: "vip", Priority: 1, SaturationCeiling: 10})
 		})
-		got := ""
+		var got strings.Builder
 		for _, band := range []string{"platinum", "gold", "silver", "bronze", "vip"} {
 			if _, granted := mustOffer(t, core, start(), admission.Request{Pool: "m", Band: band}); granted {
-				got += band + " "
+				got.WriteString(band + " ")
 			}
 		}
-		if got != test.want {
-			t.Errorf("saturation %v: %q pass, want %q", test.saturation, got, test.want)
+		if got.String() != test.want {
+			t.Errorf("saturation %v: %q pass, want %q", test.saturation, got.String(), test.want)
 		}
 	}
 }

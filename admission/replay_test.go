@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,11 +34,12 @@ func (t *tape) Record(r *admission.Record) {
 
 // answer is what a core answered, without the tickets, which differ.
 func answer(r *admission.Record) string {
-	s := fmt.Sprintf("%v %v %d %v %v %v", r.Op, r.At.Sub(start()), r.ID, r.Granted, r.Err, r.Saturation)
+	var s strings.Builder
+	s.WriteString(fmt.Sprintf("%v %v %d %v %v %v", r.Op, r.At.Sub(start()), r.ID, r.Granted, r.Err, r.Saturation))
 	for _, d := range r.Decisions {
-		s += fmt.Sprintf(" [%d %v]", d.ID, d.Err)
+		s.WriteString(fmt.Sprintf(" [%d %v]", d.ID, d.Err))
 	}
-	return s
+	return s.String()
 }
 
 // even is DefaultConfig with bands of equal priority, so that chance decides.
