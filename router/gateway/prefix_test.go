@@ -70,10 +70,10 @@ func (h *held) requests() int {
 	return h.n
 }
 
-// prompted is the body of a request whose prompt is told apart by i, some 900
-// tokens long.
+// prompted is the body of a request whose prompt is told apart by i, some 800
+// tokens long. Every other is streamed.
 func prompted(i int) string {
-	return fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d: %s"}],"max_tokens":4}`, i,
+	return fmt.Sprintf(`{"model":"m","stream":%t,"messages":[{"role":"user","content":"%d: %s"}],"max_tokens":4}`, i%2 == 1, i,
 		strings.Repeat(fmt.Sprintf("this is part of conversation %d. ", i), 100))
 }
 
@@ -337,6 +337,40 @@ func TestPrefixesUnderReload(t *testing.T) {
 	for range 120 {
 		if o := f.next(); o.Result != router.ResultOK {
 			t.Errorf("%s", o.Result)
+		}
+	}
+}
+
+// discarding is a client that takes everything.
+type discarding struct{ header http.Header }
+
+func (d *discarding) Header() http.Header         { return d.header }
+func (d *discarding) WriteHeader(int)             {}
+func (d *discarding) Write(p []byte) (int, error) { return len(p), nil }
+
+// What a whole call costs with and without, its engine on the loopback interface
+// included.
+func BenchmarkCall(b *testing.B) {
+	for _, size := range []int{1 << 10, 32 << 10} {
+		for _, enabled := range []bool{false, true} {
+			b.Run(fmt.Sprintf("bytes=%d/prefix=%t", size, enabled), func(b *testing.B) {
+				e := newRaw(b, func(x *exchange) { x.write(document(200, completion)) })
+				cfg := config(at("e", e.url))
+				cfg.Prefix.Enabled = enabled
+				f := newFleet(b, cfg, func(d *gateway.Deps) { *d = gateway.Deps{Recorder: nil} })
+				body := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("The quick brown fox jumps over the dog. ", size/40) + `"}],"max_tokens":8}`
+				w := &discarding{header: http.Header{}}
+				b.ReportAllocs()
+				for b.Loop() {
+					r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, chatPath, strings.NewReader(body))
+					if err != nil {
+						b.Fatal(err)
+					}
+					r.Header["Content-Type"] = []string{"application/json"}
+					clear(w.header)
+					f.gw.ServeHTTP(w, r)
+				}
+			})
 		}
 	}
 }
