@@ -29,11 +29,12 @@ type Config struct {
 	// ScrapeInterval is how often each engine's load is measured; engines take
 	// turns within it. Default 2s; at least 10ms.
 	ScrapeInterval time.Duration `yaml:"scrape_interval"`
-	// Routing is what the scorers measure against, as in server.yaml.
-	Routing schedule.Config `yaml:"routing"`
-	// PrefixIndex bounds the approximate index. An engine's capacity is told,
-	// as its metrics would. Defaults as in server.yaml.
-	PrefixIndex prefix.Config `yaml:"prefix_index"`
+	// Scoring is what endpoints' loads are measured against, by admission too,
+	// as in server.yaml.
+	Scoring schedule.Config `yaml:"scoring"`
+	// Prefix is the approximate index. Defaults as in server.yaml: capacities
+	// are not told, but learned.
+	Prefix prefix.Config `yaml:"prefix"`
 	// Admission is bands and queues. Default as in server.yaml, but switched
 	// off, so that policies are compared by what they do alone.
 	Admission admission.Config `yaml:"admission"`
@@ -50,7 +51,8 @@ type Config struct {
 	Seed uint64 `yaml:"seed"`
 }
 
-// Group is engines that are alike. What is left out is that of Config.Engine.
+// Group is engines that are alike; what "the engine's" is stands in
+// Config.Engine.
 type Group struct {
 	// Name begins its engines' IDs: name-1, name-2. Default "engine"; unique.
 	Name string `yaml:"name" default:"engine"`
@@ -59,13 +61,13 @@ type Group struct {
 	// Weight is the share of load that each takes beside others, as an
 	// endpoint's weight. Default 1; more than 0 and at most 1e6.
 	Weight float64 `yaml:"weight" default:"1"`
-	// Speed is how many times faster than Config.Engine's timing they compute.
-	// Default: that of Config.Engine; more than 0.
+	// Speed is how many times faster than the timing says they compute. Default:
+	// the engine's; more than 0.
 	Speed *float64 `yaml:"speed"`
-	// NumGPUBlocks is their KV cache, in blocks. Default: that of Config.Engine.
+	// NumGPUBlocks is their KV cache, in blocks. Default: the engine's.
 	NumGPUBlocks *int `yaml:"num_gpu_blocks"`
-	// MaxNumSeqs bounds the sequences that run at once on one. Default: that of
-	// Config.Engine.
+	// MaxNumSeqs bounds the sequences that run at once on one. Default: the
+	// engine's.
 	MaxNumSeqs *int `yaml:"max_num_seqs"`
 }
 
@@ -101,8 +103,8 @@ func DefaultConfig() Config {
 		Engine:         sim.DefaultConfig(),
 		Groups:         []Group{{Name: "engine", Engines: 8, Weight: 1}},
 		ScrapeInterval: 2 * time.Second,
-		Routing:        schedule.DefaultConfig(),
-		PrefixIndex:    prefix.DefaultConfig(),
+		Scoring:        schedule.DefaultConfig(),
+		Prefix:         prefix.DefaultConfig(),
 		Admission:      off,
 		SLO:            SLO{TTFT: 3 * time.Second, TPOT: 100 * time.Millisecond},
 		Seed:           1,
@@ -126,8 +128,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("scrape_interval: %v is too short; want 10ms or more, e.g. 2s", c.ScrapeInterval))
 	}
 	errs = append(errs,
-		under("routing", c.Routing.Validate()),
-		under("prefix_index", c.PrefixIndex.Validate()),
+		under("scoring", c.Scoring.Validate()),
+		under("prefix", c.Prefix.Validate()),
 		under("admission", c.Admission.Validate()))
 	errs = append(errs, c.checkTenants()...)
 	for _, b := range []struct {

@@ -27,8 +27,8 @@ func newGate(cfg Config, pool []*endpoint.Endpoint) (*gate, error) {
 	a := cfg.Admission
 	a.Seed = cfg.Seed
 	a.Saturation = admission.SaturationConfig{
-		TargetInflight: max(cfg.Routing.TargetInflight, 1), TargetWaiting: cfg.Routing.TargetWaiting,
-		KVCeiling: cfg.Routing.KVCeiling, StaleAfter: cfg.Routing.StaleAfter,
+		TargetInflight: max(cfg.Scoring.TargetInflight, 1), TargetWaiting: cfg.Scoring.TargetWaiting,
+		KVCeiling: cfg.Scoring.KVCeiling, StaleAfter: cfg.Scoring.StaleAfter,
 	}
 	core, err := admission.NewCore(a, nil)
 	if err != nil {
@@ -94,7 +94,7 @@ func (t *Twin) admit(r *request) error {
 }
 
 // tick reads the load again, as long as there is work.
-func (t *Twin) tick(int) error {
+func (t *Twin) tick() error {
 	g := t.gate
 	if g.core.Leases() == 0 && len(g.waiting) == 0 {
 		g.tickAt = never

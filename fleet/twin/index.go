@@ -56,19 +56,18 @@ type sent struct {
 	buf []uint64
 }
 
-func newSent(cfg prefix.Config, model string, pool []*endpoint.Endpoint, tokens []int64) (*sent, error) {
+func newSent(cfg prefix.Config, model string, pool []*endpoint.Endpoint) (*sent, error) {
 	cfg.MaxEndpoints = max(cfg.MaxEndpoints, len(pool))
 	x, err := prefix.New(cfg, prefix.Deps{})
 	if err != nil {
 		return nil, err
 	}
 	s := &sent{x: x, holders: holders{pool: pool, engine: make(map[*endpoint.Endpoint]int)}}
-	for i, e := range pool {
+	for _, e := range pool {
 		id, err := x.Add(model)
 		if err != nil {
 			return nil, err
 		}
-		x.SetCapacity(id, tokens[i])
 		s.add(e, id)
 	}
 	return s, nil
@@ -99,7 +98,7 @@ func (s *sent) Holders(req *schedule.Request, out []schedule.Holder) (n, promptB
 		if n == len(out) {
 			break
 		}
-		out[n] = schedule.Holder{Endpoint: s.bySlot[m.ID.Slot()], Bytes: m.Bytes}
+		out[n] = schedule.Holder{Endpoint: s.bySlot[m.ID.Slot()], Bytes: m.Bytes, Seen: m.Seen, Doubt: 1 - m.Trust}
 		n++
 	}
 	return n, s.result.PromptBytes

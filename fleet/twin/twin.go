@@ -95,7 +95,6 @@ func New(cfg Config, p Policy, trace *workload.Trace) (*Twin, error) {
 // build makes the fleet and what decides about it.
 func (t *Twin) build() error {
 	var specs []endpoint.Spec
-	var tokens []int64
 	var blocks []int
 	for _, g := range t.cfg.Groups {
 		e := t.cfg.engine(g)
@@ -112,7 +111,6 @@ func (t *Twin) build() error {
 			})
 			t.cores = append(t.cores, core)
 			blocks = append(blocks, e.NumGPUBlocks)
-			tokens = append(tokens, int64(e.NumGPUBlocks)*int64(e.BlockSize))
 		}
 	}
 	t.due, t.spent = newDue(len(t.cores)), make([]effort, len(t.cores))
@@ -127,7 +125,7 @@ func (t *Twin) build() error {
 	deps := schedule.Deps{Profiles: blind()}
 	switch {
 	case t.policy.indexed():
-		t.index, err = newSent(t.cfg.PrefixIndex, model, t.pool, tokens)
+		t.index, err = newSent(t.cfg.Prefix, model, t.pool)
 	case t.policy == PrefixExact:
 		t.index, err = newExact(model, t.pool, blocks)
 	}
@@ -137,7 +135,7 @@ func (t *Twin) build() error {
 	if t.index != nil {
 		deps.Prefixes = t.index
 	}
-	if t.scheduler, err = schedule.New(t.cfg.Routing, deps); err != nil {
+	if t.scheduler, err = schedule.New(t.cfg.Scoring, deps); err != nil {
 		return err
 	}
 	if t.cfg.Admission.Enabled {
@@ -189,27 +187,30 @@ func (t *Twin) Step() (more bool, err error) {
 		return false, nil
 	}
 	engine, at := t.due.first()
-	what := t.stepEngine
-	if t.scrapeAt < at {
-		at, what = t.scrapeAt, t.scrape
-	}
-	if t.gate != nil && t.gate.tickAt < at {
-		at, what = t.gate.tickAt, t.tick
+	scrape, tick, arrival := t.scrapeAt, never, never
+	if t.gate != nil {
+		tick = t.gate.tickAt
 	}
 	if t.next < len(t.trace.Requests) {
-		if arrival := t.trace.Requests[t.next].At; arrival < at {
-			at, what = arrival, t.arrive
-		}
+		arrival = t.trace.Requests[t.next].At
 	}
-	t.now = at
-	t.err = what(engine)
+	switch t.now = min(at, scrape, tick, arrival); t.now {
+	case at:
+		t.err = t.stepEngine(engine)
+	case scrape:
+		t.scrape()
+	case tick:
+		t.err = t.tick()
+	default:
+		t.err = t.arrive()
+	}
 	return t.err == nil, t.err
 }
 
 func (t *Twin) clock() time.Time { return t.epoch.Add(t.now) }
 
 // arrive takes in the trace's next request.
-func (t *Twin) arrive(int) error {
+func (t *Twin) arrive() error {
 	tr := &t.trace.Requests[t.next]
 	t.next++
 	if tr.PromptTokens+tr.OutputTokens > t.cfg.Engine.MaxModelLen {
@@ -327,7 +328,7 @@ func (s SLO) keeps(o outcome) bool {
 }
 
 // scrape measures the load of the engine whose turn it is.
-func (t *Twin) scrape(int) error {
+func (t *Twin) scrape() {
 	i := t.scrapes % len(t.pool)
 	t.scrapes++
 	// From the count, so that no rounding adds up.
@@ -340,5 +341,4 @@ func (t *Twin) scrape(int) error {
 			KVUsedRatio: engines.Read(s.KVUsedRatio()),
 		},
 	})
-	return nil
 }
