@@ -17,6 +17,8 @@ import (
 	"github.com/llmgw/llmgw/fleet/twin"
 )
 
+//go:generate go test -run TestSimulateReference . -update
+
 type simulateCmd struct {
 	Config   string          `short:"c" placeholder:"FILE" help:"YAML file with fleet, policies, bands and workload; without it 8 engines of an 8B model, each on one H100-class card." group:"Fleet"`
 	Engines  *int            `placeholder:"N" help:"Number of engines; overrides that of the file's only group." group:"Fleet"`

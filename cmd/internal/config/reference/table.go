@@ -76,6 +76,8 @@ func typeName(t reflect.Type) string {
 		return "list"
 	case reflect.Map:
 		return "mapping"
+	case reflect.Pointer:
+		return typeName(t.Elem())
 	default:
 		return "whole number"
 	}
