@@ -1,11 +1,13 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/llmgw/llmgw/engines/sim"
@@ -288,6 +290,71 @@ func TestWhatIsNotLookedUp(t *testing.T) {
 		}
 	}
 	f.idle()
+}
+
+// What an engine has computed is remembered, whatever became of the answer; what it
+// has not is not.
+func TestWhatIsRemembered(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer func(*exchange)
+		leaves bool // the client, once the engine has the request
+		want   bool
+	}{
+		{"a whole answer", good, false, true},
+		{"a stream cut after content", func(x *exchange) { x.write(eventHead() + chunk(delta("h"))); _ = x.Close() }, false, true},
+		{"a stream that ends in an error", func(x *exchange) {
+			x.write(eventHead() + chunk(delta("h")) + chunk(errorEvent(500)) + lastChunk)
+		}, false, true},
+		{"a stream cut before content", func(x *exchange) { x.write(eventHead()); _ = x.Close() }, false, false},
+		{"an error event", func(x *exchange) { x.write(eventHead() + chunk(errorEvent(500)) + lastChunk) }, false, false},
+		{"no answer", func(x *exchange) { _ = x.Close() }, false, false},
+		{"the request is refused", func(x *exchange) { x.write(document(400, `{"error":{"message":"no"}}`)) }, false, false},
+		{"the engine is full", func(x *exchange) { x.write(document(429, `{}`)) }, false, false},
+		{"the engine fails", func(x *exchange) { x.write(document(500, `{}`)) }, false, false},
+		{"the client leaves before an answer", func(x *exchange) { x.untilLeft() }, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var later atomic.Bool
+			arrived := make(chan struct{}, 1)
+			e := newRaw(t, func(x *exchange) {
+				if later.Load() {
+					good(x)
+					return
+				}
+				select { // nobody may wait for it
+				case arrived <- struct{}{}:
+				default:
+				}
+				tt.answer(x)
+			})
+			cfg := config(at("e", e.url))
+			cfg.Router.Core.Retries = 0
+			f := newFleet(t, cfg)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.leaves {
+				go func() {
+					<-arrived
+					cancel()
+				}()
+			}
+			f.doContext(ctx, "POST", chatPath, prompted(1))
+			f.next()
+			if got := f.metric("llmgw_prefix_sends_total"); got != 1 {
+				t.Fatalf("%v prompts were sent", got)
+			}
+			later.Store(true)
+			f.do("POST", chatPath, prompted(1))
+			if got := f.metric("llmgw_prefix_lookups_total"); got != 2 {
+				t.Errorf("%v lookups", got)
+			}
+			if got := f.metric("llmgw_prefix_hits_total") > 0; got != tt.want {
+				t.Errorf("held afterwards: %t, want %t", got, tt.want)
+			}
+		})
+	}
 }
 
 // Switched off there is nothing of it.
