@@ -1,0 +1,93 @@
+//go:build !race
+
+package twin_test
+
+// One goroutine, so that the race detector would find nothing here that the other
+// tests do not show, in ten times as long. CI runs it without.
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/llmgw/llmgw/fleet/twin"
+)
+
+// TestPoliciesOnSharedPrefixes: where groups share a prefix, policies that know it
+// serve it from caches, know what those hold, and spare their users the wait.
+func TestPoliciesOnSharedPrefixes(t *testing.T) {
+	tr := groups(t, 60, 8192, 1200, "poisson:20")
+	cfg := fleet(4)
+	random := run(t, cfg, twin.Random, tr)
+	least := run(t, cfg, twin.LeastLoaded, tr)
+	for _, p := range []twin.Policy{twin.Prefix, twin.PrefixExact} {
+		r := run(t, cfg, p, tr)
+		if *r.HitShare < 0.7 || *r.HitShare < 1.5**random.HitShare {
+			t.Errorf("%s: hit share %.3f, random %.3f", p, *r.HitShare, *random.HitShare)
+		}
+		if *r.TTFTP90 > *random.TTFTP90/2 || *r.TTFTP90 > *least.TTFTP90/2 {
+			t.Errorf("%s: TTFT p90 %.0f ms, random %.0f, least-loaded %.0f", p, *r.TTFTP90, *random.TTFTP90, *least.TTFTP90)
+		}
+		if r.Agreement == nil || *r.Agreement < 0.9 {
+			t.Errorf("%s: agreement %v", p, r.Agreement)
+		}
+	}
+	if random.Agreement != nil {
+		t.Error("random predicts caches")
+	}
+}
+
+// TestLoadOnUnsharedPrompts: where nothing is shared, knowing prefixes costs
+// nothing beside least-loaded, and looking at load beats not to.
+func TestLoadOnUnsharedPrompts(t *testing.T) {
+	tr := recorded(t, "azure2023_conv.csv.gz", 5000, 8)
+	random, least, prefix := run(t, fleet(4), twin.Random, tr), run(t, fleet(4), twin.LeastLoaded, tr), run(t, fleet(4), twin.Prefix, tr)
+	if *prefix.TTFTP90 > 1.02**least.TTFTP90 {
+		t.Errorf("TTFT p90: prefix %.1f ms, least-loaded %.1f", *prefix.TTFTP90, *least.TTFTP90)
+	}
+	if *least.TTFTP90 > *random.TTFTP90 {
+		t.Errorf("TTFT p90: least-loaded %.1f ms, random %.1f", *least.TTFTP90, *random.TTFTP90)
+	}
+}
+
+// TestBandsUnderFlood: with admission on, a flood of bronze leaves platinum its
+// first tokens; without, all suffer alike.
+func TestBandsUnderFlood(t *testing.T) {
+	tr := recorded(t, "azure2023_conv.csv.gz", 3000, 60)
+	cfg := fleet(2)
+	cfg.Tenants = []twin.Tenant{{"vip", "platinum", 1}, {"crowd", "bronze", 9}}
+	p90 := func(r *twin.Report, i int) float64 { return *r.Bands[i].TTFTP90 }
+	without := run(t, cfg, twin.LeastLoaded, tr)
+	cfg.Admission.Enabled, cfg.Admission.QueueTTL, cfg.Admission.QueueCapacityPerBand = true, 10*time.Minute, 10_000
+	with := run(t, cfg, twin.LeastLoaded, tr)
+	if with.Completed != len(tr.Requests) {
+		t.Errorf("%d of %d completed", with.Completed, len(tr.Requests))
+	}
+	if p90(with, 0) > p90(without, 0)/2 || p90(with, 0) > p90(with, 1)/2 {
+		t.Errorf("TTFT p90 of platinum %.0f ms beside bronze's %.0f; without admission %.0f and %.0f",
+			p90(with, 0), p90(with, 1), p90(without, 0), p90(without, 1))
+	}
+}
+
+// TestMaxSpeedup: the bound is kept at the result and broken a little above it.
+func TestMaxSpeedup(t *testing.T) {
+	tr := recorded(t, "azure2023_conv.csv.gz", 400, 1)
+	const bound = 300 * time.Millisecond
+	x, r, err := twin.MaxSpeedup(t.Context(), fleet(1), twin.LeastLoaded, tr, bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := r.TTFT(0.9); v > bound || r.Speedup != x || x < 1 {
+		t.Errorf("at %v (said %v) the TTFT is %v", x, r.Speedup, v)
+	}
+	faster, err := tr.Speedup(x * 1.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := run(t, fleet(1), twin.LeastLoaded, faster).TTFT(0.9); v <= bound {
+		t.Errorf("at %v times as much the TTFT is %v still", x*1.1, v)
+	}
+	if _, _, err := twin.MaxSpeedup(t.Context(), fleet(1), twin.Random, tr, time.Nanosecond); !errors.Is(err, twin.ErrNoSpeedup) {
+		t.Errorf("a bound that nothing keeps: %v", err)
+	}
+}
