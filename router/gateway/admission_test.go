@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/llmgw/llmgw/engines/sim"
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/gateway"
@@ -39,7 +40,7 @@ type gated struct {
 }
 
 func newGated(t testing.TB) *gated {
-	g := &gated{arrived: make(chan string, 100), let: make(chan struct{})}
+	g := &gated{arrived: make(chan string, 1000), let: make(chan struct{})}
 	ended := make(chan struct{})
 	g.rawEngine = newRaw(t, func(x *exchange) {
 		if x.req.Method == http.MethodGet { // of its metrics, it has none
@@ -532,4 +533,69 @@ func (l poolLease) Release() { l.log.add("release " + l.model) }
 // fallbackModels are m, for which n stands in.
 func fallbackModels() []catalog.Model {
 	return []catalog.Model{{Name: "m", Fallbacks: []string{"n"}}, {Name: "n"}}
+}
+
+// A burst does not pass as a whole between two measurements: of five hundred
+// requests at once to an engine of which nothing is known seven of gold pass.
+func TestAdmissionOfBurst(t *testing.T) {
+	const requests = 500
+	e := newGated(t)
+	f := newAdmitting(t, config(at("e", e.url))) // not run: nothing is scraped
+	var all []<-chan answer
+	for range requests {
+		all = append(all, f.background(t.Context()))
+	}
+	f.waiting(requests - 7)
+	if n := f.metric("llmgw_endpoint_inflight_requests"); n > 7 {
+		t.Errorf("%v are at the engine", n)
+	}
+	close(e.let)
+	for _, ended := range all {
+		if got := <-ended; got.status != 200 {
+			t.Errorf("got %d %s", got.status, got.body)
+		}
+	}
+	f.idle()
+}
+
+// What others send to an engine counts, too: a request waits until they are gone.
+func TestAdmissionSeesOthers(t *testing.T) {
+	e := newSim(t, func(c *sim.Config) {
+		c.MaxNumSeqs = 2
+		c.Timing.Step = 100 * time.Millisecond
+	})
+	cfg := config(at("e", e.url))
+	cfg.Router.Scrape.Interval, cfg.Router.Scrape.Timeout = 100*time.Millisecond, 50*time.Millisecond
+	f := newAdmitting(t, cfg)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var others sync.WaitGroup
+	for range 10 {
+		others.Go(func() {
+			req, err := http.NewRequestWithContext(ctx, "POST", e.url+chatPath,
+				strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Hello"}],"max_tokens":2000,"ignore_eos":true}`))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Content-Type", "application/json")
+			if res, err := f.client.Do(req); err == nil {
+				_ = res.Body.Close()
+			}
+		})
+	}
+	f.eventually("the engine is full", func() bool { s := e.Stats(); return s.Running == 2 && s.Waiting == 8 })
+	f.run()
+	f.eventually("its load is read", func() bool { return f.metric("llmgw_scrape_scrapes_total", "outcome=ok") > 0 })
+	waits := f.background(t.Context())
+	f.waiting(1)
+	if n := f.metric("llmgw_admission_saturation_ratio", "pool=m"); n <= 1 {
+		t.Errorf("saturation %v", n)
+	}
+	leave()
+	others.Wait()
+	if got := <-waits; got.status != 200 {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	f.idle()
 }
