@@ -17,6 +17,7 @@ func start() time.Time { return time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC) }
 func newCore(tb testing.TB, change func(*admission.Config)) *admission.Core {
 	tb.Helper()
 	cfg := admission.DefaultConfig()
+	cfg.Enabled = true
 	if change != nil {
 		change(&cfg)
 	}
@@ -44,6 +45,7 @@ func (f *fixed) Saturation(leases int) float64         { return f.base + f.perLe
 func newFixed(tb testing.TB, f *fixed, change func(*admission.Config)) *admission.Core {
 	tb.Helper()
 	cfg := admission.DefaultConfig()
+	cfg.Enabled = true
 	if change != nil {
 		change(&cfg)
 	}

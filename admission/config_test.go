@@ -18,7 +18,7 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `enabled: true
+	want := `enabled: false
 default_band: gold
 bands:
     - name: platinum

@@ -46,6 +46,7 @@ func (c *capacity) set(n int) {
 func newController(tb testing.TB, deps admission.Deps, change func(*admission.Config)) *admission.Controller {
 	tb.Helper()
 	cfg := admission.DefaultConfig()
+	cfg.Enabled = true
 	if change != nil {
 		change(&cfg)
 	}

@@ -17,6 +17,7 @@ func (oneEngine) Load(_ string, dst *admission.Load) {
 
 func Example() {
 	cfg := admission.DefaultConfig()
+	cfg.Enabled = true
 	cfg.QueueCapacityPerBand = 0 // refuse instead of queueing
 	ctl, err := admission.New(cfg, admission.Deps{Load: oneEngine{}})
 	if err != nil {

@@ -87,6 +87,7 @@ func (f flood) run(t *testing.T) felt {
 		r.cores = append(r.cores, core)
 	}
 	cfg := admission.DefaultConfig()
+	cfg.Enabled = true
 	cfg.QueueTTL = 100 * time.Hour
 	if !f.admission {
 		for i := range cfg.Bands {

@@ -134,6 +134,7 @@ func FuzzModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkModel)) }
 
 func checkModel(t *rapid.T) {
 	cfg := admission.DefaultConfig()
+	cfg.Enabled = true
 	cfg.QueueTTL = 10 * time.Second
 	cfg.QueueCapacityPerBand = rapid.IntRange(0, 6).Draw(t, "capacity")
 	cfg.Bands = append(cfg.Bands, admission.Band{Name: "odd", Priority: 50, SaturationCeiling: rapid.SampledFrom([]float64{0, 0.9, 7}).Draw(t, "odd")})

@@ -45,6 +45,7 @@ func answer(r *admission.Record) string {
 // even is DefaultConfig with bands of equal priority, so that chance decides.
 func even(seed uint64) admission.Config {
 	cfg := admission.DefaultConfig()
+	cfg.Enabled = true
 	cfg.Bands = []admission.Band{
 		{Name: "gold", Priority: 1, SaturationCeiling: 1},
 		{Name: "green", Priority: 1, SaturationCeiling: 1},

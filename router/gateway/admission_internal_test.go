@@ -16,6 +16,7 @@ import (
 func newTestGateway(tb testing.TB) *Gateway {
 	tb.Helper()
 	cfg := DefaultConfig()
+	cfg.Admission.Core.Enabled = true
 	cfg.Models = []catalog.Model{{Name: "m"}}
 	for _, id := range []string{"a", "b"} {
 		cfg.Endpoints = append(cfg.Endpoints, Endpoint{Spec: endpoint.Spec{ID: id, URL: "http://" + id, Models: []endpoint.Model{{Name: "m"}}}})

@@ -19,10 +19,18 @@ import (
 	"github.com/llmgw/llmgw/router/routertest"
 )
 
+// admitting is a configuration with admission switched on.
+func admitting(endpoints ...gateway.Endpoint) gateway.Config {
+	cfg := config(endpoints...)
+	cfg.Admission.Core.Enabled = true
+	return cfg
+}
+
 // narrow is a configuration under which an engine is full with one request.
 func narrow(endpoints ...gateway.Endpoint) gateway.Config {
 	cfg := config(endpoints...)
 	cfg.Scoring.TargetInflight = 1
+	cfg.Admission.Core.Enabled = true
 	return cfg
 }
 
@@ -232,7 +240,7 @@ func TestAdmissionBands(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newAdmitting(t, config(at("e", e.url)), func(d *gateway.Deps) {
+			f := newAdmitting(t, admitting(at("e", e.url)), func(d *gateway.Deps) {
 				if tt.key != "" {
 					d.Caller = keys
 				}
@@ -281,6 +289,7 @@ func TestAdmissionBandHeader(t *testing.T) {
 		return res.StatusCode, f.next().Identity.Band
 	}
 	cfg := config(at("e", e.url))
+	cfg.Admission.Core.Enabled = true
 	for header, want := range map[string]int{"x-class": 400, "": 200, "x-llmgw-band": 200} {
 		cfg.Admission.BandHeader = header
 		status, band := ask(cfg)
@@ -391,6 +400,7 @@ func TestAdmissionOfFallbacks(t *testing.T) {
 	bad := newRaw(t, func(x *exchange) { x.write(document(500, "{}")) })
 	e := newRaw(t, good)
 	cfg := config(at("a", bad.url, "m"), at("b", bad.url, "m"), at("c", e.url, "n"))
+	cfg.Admission.Core.Enabled = true
 	cfg.Models = append(cfg.Models, fallbackModels()...)
 	pools := &poolLog{}
 	f := newFleet(t, cfg, func(d *gateway.Deps) { d.Admitter = pools })
@@ -540,7 +550,7 @@ func fallbackModels() []catalog.Model {
 func TestAdmissionOfBurst(t *testing.T) {
 	const requests = 500
 	e := newGated(t)
-	f := newAdmitting(t, config(at("e", e.url))) // not run: nothing is scraped
+	f := newAdmitting(t, admitting(at("e", e.url))) // not run: nothing is scraped
 	var all []<-chan answer
 	for range requests {
 		all = append(all, f.background(t.Context()))
@@ -565,6 +575,7 @@ func TestAdmissionSeesOthers(t *testing.T) {
 		c.Timing.Step = 100 * time.Millisecond
 	})
 	cfg := config(at("e", e.url))
+	cfg.Admission.Core.Enabled = true
 	cfg.Router.Scrape.Interval, cfg.Router.Scrape.Timeout = 100*time.Millisecond, 50*time.Millisecond
 	f := newAdmitting(t, cfg)
 	ctx, leave := context.WithCancel(t.Context())

@@ -152,6 +152,7 @@ func mixedOutcomes(t *testing.T, requests int64, queues bool) *fleet {
 	var f *fleet
 	if queues {
 		cfg.Scoring.TargetInflight = 2
+		cfg.Admission.Core.Enabled = true
 		cfg.Admission.Core.QueueTTL = 20 * time.Millisecond
 		cfg.Admission.Core.QueueCapacityPerBand = 3
 		f = newAdmitting(t, cfg, set)
