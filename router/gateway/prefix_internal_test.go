@@ -226,7 +226,7 @@ func TestLongPrompt(t *testing.T) {
 	if got := s.x.index.Agreement().Answers; got != 0 {
 		t.Error("its usage was taken for that of its beginning")
 	}
-	if got := s.look(s.request(long + "and more")); len(got) != 1 || got[0].Bytes < 1<<20 {
+	if got := s.look(s.request(long + "and more")); len(got) != 1 || got[0].Bytes < maxPromptBytes {
 		t.Errorf("%v", got)
 	}
 }

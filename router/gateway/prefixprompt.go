@@ -34,9 +34,9 @@ const (
 )
 
 const (
-	// maxPromptBytes bounds how much of a prompt is read: a million tokens, beyond
-	// which the index does not tell prompts apart anyhow.
-	maxPromptBytes = 4 << 20
+	// maxPromptBytes bounds how much of a prompt is read: some 128,000 tokens, the
+	// context of most models. Two that are alike so far are taken to be alike.
+	maxPromptBytes = 512 << 10
 	// keptPromptBytes bounds the prompts whose memory is kept, an eighth of them,
 	// for the next ones.
 	keptPromptBytes = 1 << 20

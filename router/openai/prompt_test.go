@@ -231,3 +231,31 @@ func BenchmarkWritePrompt(b *testing.B) {
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// A long text is written in pieces, of which none ends inside an escape, and no
+// more of them once the writer has had enough.
+func TestWritePromptInPieces(t *testing.T) {
+	const block = 8 << 10
+	for shift := range 8 {
+		plain := strings.Repeat("a", block-shift) + `\\\n\"\\\\` + strings.Repeat("b", 3*block) + `\n`
+		escaped := strings.ReplaceAll(plain, `\n`, `\u000a`)
+		if got, want := prompt(t, `{"prompt":"`+escaped+`"}`), prompt(t, `{"prompt":"`+plain+`"}`); got != want || !strings.Contains(got, plain) {
+			t.Errorf("shifted by %d: two ways of escaping are told apart, or something is lost", shift)
+		}
+	}
+	enough := errors.New("enough")
+	taken := 0
+	err := openai.WritePrompt(writerFunc(func(b []byte) (int, error) {
+		if taken += len(b); taken > 2*block {
+			return 0, enough
+		}
+		return len(b), nil
+	}), []byte(`{"prompt":"`+strings.Repeat("a", 1<<20)+`"}`))
+	if !errors.Is(err, enough) || taken > 4*block {
+		t.Errorf("got %v after %d bytes", err, taken)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

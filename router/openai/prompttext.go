@@ -148,12 +148,24 @@ func (p *promptWriter) skipControl(sc *scanner, i, end, limit int) int {
 // character itself for all else.
 func (p *promptWriter) text(s Span) {
 	raw := p.b[s.Start+1 : s.End-1]
-	if canonical(raw) {
-		p.write(raw)
+	// By pieces, so that a writer which has had enough of a long text ends the
+	// work, and no piece ends between a backslash and its letter.
+	for len(raw) > 0 && p.werr == nil {
+		n := min(len(raw), textBlock)
+		for n < len(raw) && raw[n-1] == '\\' {
+			n++
+		}
+		if !canonical(raw[:n]) {
+			break
+		}
+		p.write(raw[:n])
+		raw = raw[n:]
+	}
+	if len(raw) == 0 {
 		return
 	}
 	from := 0
-	for i := 0; i < len(raw); {
+	for i := 0; i < len(raw) && p.werr == nil; {
 		k := bytes.IndexByte(raw[i:], '\\')
 		if k < 0 || i+k+1 >= len(raw) {
 			break
@@ -213,6 +225,18 @@ func (p *promptWriter) unicode(raw []byte, i int) int {
 func canonical(raw []byte) bool {
 	const steps, us, strokes = 63, 'u' * ones, '/' * ones // blocks overlap by one byte
 	i := 0
+	if few := len(raw) / 128; bytes.Count(raw, []byte{'\\'}) < few { // the vector search finds them sooner
+		for i+1 < len(raw) {
+			k := bytes.IndexByte(raw[i:len(raw)-1], '\\')
+			if k < 0 {
+				return true
+			}
+			if i += k + 1; raw[i] == 'u' || raw[i] == '/' {
+				return false
+			}
+		}
+		return true
+	}
 	for ; i+64 <= len(raw); i += steps {
 		block := (*[64]byte)(raw[i:])
 		if slant := equalBytes(block, slants); slant != 0 {
