@@ -21,7 +21,11 @@ import (
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A server of net/http that gives up a connection lingers on it for half a
+	// second, longer than goleak waits.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // fakePlane is a data plane whose answers a test controls.
 type fakePlane struct {

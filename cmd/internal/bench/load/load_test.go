@@ -19,7 +19,11 @@ import (
 	"github.com/llmgw/llmgw/cmd/internal/bench/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A server of net/http that gives up a connection lingers on it for half a
+	// second, longer than goleak waits.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // engines starts n engines that end with the test.
 func engines(t *testing.T, n int) ([]*engine.Engine, []string) {
