@@ -51,6 +51,10 @@ type Metric struct {
 	// must have this value. A label that the series lacks passes, because
 	// older versions had fewer labels.
 	Labels map[string]string
+	// Factors are labels whose numbers, multiplied, count in place of a series'
+	// value, for what an engine tells in labels only. A series that lacks one, or
+	// has no number of 0 or more there, does not count. Nil: the value counts.
+	Factors []string
 	// Aggregate joins the series that count.
 	Aggregate Aggregation
 }
@@ -77,6 +81,7 @@ type MetricContract struct {
 	Running, Waiting, KVUsed           Metric
 	PrefixQueryTokens, PrefixHitTokens Metric
 	Preemptions                        Metric
+	KVCapacityTokens                   Metric
 }
 
 // Validate reports every fault of the contract, joined: no path, no prefix,
@@ -99,6 +104,7 @@ func (c MetricContract) Validate() error {
 		{"prefix_query_tokens", c.PrefixQueryTokens},
 		{"prefix_hit_tokens", c.PrefixHitTokens},
 		{"preemptions", c.Preemptions},
+		{"kv_capacity_tokens", c.KVCapacityTokens},
 	}
 	exported := 0
 	for _, m := range metrics {

@@ -56,6 +56,9 @@ type Load struct {
 	// Preemptions counts, since the engine started, the running requests that
 	// were thrown out of the batch for want of KV blocks.
 	Preemptions Reading
+	// KVCapacityTokens is how many tokens the KV cache has room for, that of all
+	// data-parallel ranks together.
+	KVCapacityTokens Reading
 }
 
 // Empty reports whether nothing at all is known.

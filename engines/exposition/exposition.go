@@ -43,6 +43,7 @@ func Read(page []byte, c engines.MetricContract) (engines.Load, error) {
 	}
 	r := reader{metrics: [...]engines.Metric{
 		c.Running, c.Waiting, c.KVUsed, c.PrefixQueryTokens, c.PrefixHitTokens, c.Preemptions,
+		c.KVCapacityTokens,
 	}}
 	for i := range r.sums {
 		r.sums[i].candidate = len(r.metrics[i].Names)
@@ -63,6 +64,7 @@ func Read(page []byte, c engines.MetricContract) (engines.Load, error) {
 		PrefixQueryTokens: r.reading(3),
 		PrefixHitTokens:   r.reading(4),
 		Preemptions:       r.reading(5),
+		KVCapacityTokens:  r.reading(6),
 	}, nil
 }
 
@@ -126,8 +128,8 @@ func checkText(page []byte) error {
 
 // reader collects the series of one page.
 type reader struct {
-	metrics [6]engines.Metric
-	sums    [6]sum
+	metrics [7]engines.Metric
+	sums    [7]sum
 	found   bool // some series of the contract's names was there
 }
 
@@ -157,14 +159,14 @@ func (r *reader) line(line []byte) {
 			}
 			if string(name) == m.Names[k] {
 				r.found = true
-				if v, ok := sample(line[end:], m.Labels); ok {
+				if v, ok := sample(line[end:], m); ok {
 					r.sums[i].add(k, v, m.Aggregate)
 				}
 				break
 			}
 		}
 		if slices.ContainsFunc(m.Also, func(also string) bool { return also == string(name) }) {
-			if v, ok := sample(line[end:], m.Labels); ok {
+			if v, ok := sample(line[end:], m); ok {
 				r.sums[i].also += v
 			}
 		}
@@ -211,52 +213,70 @@ func ratio(r engines.Reading) engines.Reading {
 }
 
 // sample reads what follows a name: labels, if any, and the value. It is false
-// if a label that must hold does not, or the value is no finite number of 0 or
+// if a label that must hold does not, or what counts is no finite number of 0 or
 // more.
-func sample(rest []byte, want map[string]string) (float64, bool) {
+func sample(rest []byte, m *engines.Metric) (float64, bool) {
 	rest = bytes.TrimLeft(rest, " \t")
+	factors := 1.0
 	if len(rest) > 0 && rest[0] == '{' {
 		var ok bool
-		if rest, ok = labels(rest[1:], want); !ok {
+		if rest, factors, ok = labels(rest[1:], m); !ok {
 			return 0, false
 		}
 		rest = bytes.TrimLeft(rest, " \t")
+	} else if len(m.Factors) > 0 {
+		return 0, false
+	}
+	if len(m.Factors) > 0 {
+		return factors, !math.IsInf(factors, 0)
 	}
 	if end := bytes.IndexAny(rest, " \t\r#"); end >= 0 {
 		rest = rest[:end]
 	}
-	v, err := strconv.ParseFloat(string(rest), 64)
+	return number(rest)
+}
+
+// number reads a finite number of 0 or more.
+func number(text []byte) (float64, bool) {
+	v, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		return 0, false
 	}
 	return v, true
 }
 
-// labels reads labels up to the closing brace and returns what follows it, and
-// whether every label that is wanted holds.
-func labels(rest []byte, want map[string]string) ([]byte, bool) {
-	holds := true
+// labels reads labels up to the closing brace and returns what follows it, the
+// product of m's factors, and whether every label holds that must and every factor
+// is there.
+func labels(rest []byte, m *engines.Metric) (after []byte, factors float64, holds bool) {
+	factors, holds = 1, true
+	missing := len(m.Factors)
 	for {
 		rest = bytes.TrimLeft(rest, " \t,")
 		if len(rest) == 0 {
-			return nil, false
+			return nil, 0, false
 		}
 		if rest[0] == '}' {
-			return rest[1:], holds
+			return rest[1:], factors, holds && missing == 0
 		}
 		key, after, ok := bytes.Cut(rest, []byte{'='})
 		if !ok {
-			return nil, false
+			return nil, 0, false
 		}
 		key = bytes.TrimRight(key, " \t")
 		var value []byte
 		if value, rest, ok = labelValue(bytes.TrimLeft(after, " \t")); !ok {
-			return nil, false
+			return nil, 0, false
 		}
 		// No value that a contract wants has an escape in it, so an escaped
 		// one differs as it stands.
-		if wanted, ok := want[string(key)]; ok && wanted != string(value) {
+		if wanted, ok := m.Labels[string(key)]; ok && wanted != string(value) {
 			holds = false
+		}
+		if slices.ContainsFunc(m.Factors, func(f string) bool { return f == string(key) }) {
+			f, ok := number(value)
+			factors, holds = factors*f, holds && ok
+			missing--
 		}
 	}
 }

@@ -29,8 +29,8 @@ func contracts() []engines.MetricContract {
 
 // show renders a load so that a difference reads well.
 func show(l engines.Load) string {
-	return fmt.Sprintf("running=%v waiting=%v kv=%v asked=%v hit=%v preempted=%v",
-		l.Running, l.Waiting, l.KVUsedRatio, l.PrefixQueryTokens, l.PrefixHitTokens, l.Preemptions)
+	return fmt.Sprintf("running=%v waiting=%v kv=%v asked=%v hit=%v preempted=%v room=%v",
+		l.Running, l.Waiting, l.KVUsedRatio, l.PrefixQueryTokens, l.PrefixHitTokens, l.Preemptions, l.KVCapacityTokens)
 }
 
 func page(tb testing.TB, name string) []byte {
@@ -48,17 +48,17 @@ func TestReadEngines(t *testing.T) {
 		c    engines.MetricContract
 		want string
 	}{
-		{"vllm.txt", vllm.Metrics(), "running=11 waiting=2 kv=0.4375 asked=918212 hit=402944 preempted=3"},
-		{"vllm-dp.txt", vllm.Metrics(), "running=8 waiting=4 kv=0.75 asked=300 hit=30 preempted=unknown"},
+		{"vllm.txt", vllm.Metrics(), "running=11 waiting=2 kv=0.4375 asked=918212 hit=402944 preempted=3 room=147456"},
+		{"vllm-dp.txt", vllm.Metrics(), "running=8 waiting=4 kv=0.75 asked=300 hit=30 preempted=unknown room=unknown"},
 		// Old and new name of the cache gauge on one page: the new one wins.
-		{"vllm-0.10.txt", vllm.Metrics(), "running=4 waiting=0 kv=0.5 asked=7000 hit=3500 preempted=unknown"},
-		{"sglang.txt", sglang.Metrics(), "running=7 waiting=0 kv=0.31 asked=771034 hit=420011 preempted=unknown"},
+		{"vllm-0.10.txt", vllm.Metrics(), "running=4 waiting=0 kv=0.5 asked=7000 hit=3500 preempted=unknown room=unknown"},
+		{"sglang.txt", sglang.Metrics(), "running=7 waiting=0 kv=0.31 asked=771034 hit=420011 preempted=unknown room=184320"},
 		// Two data-parallel ranks, two stages each, priorities as parts of a total.
-		{"sglang-ranks.txt", sglang.Metrics(), "running=12 waiting=6 kv=0.6 asked=unknown hit=unknown preempted=unknown"},
-		{"llamacpp.txt", llamacpp.Metrics(), "running=3 waiting=1 kv=unknown asked=50000 hit=1787 preempted=unknown"},
-		{"tgi.txt", tgi.Metrics(), "running=16 waiting=4 kv=unknown asked=unknown hit=unknown preempted=unknown"},
-		{"trtllm.txt", trtllm.Metrics(), "running=24 waiting=0 kv=0.52 asked=1.25e+06 hit=250000 preempted=unknown"},
-		{"lmdeploy.txt", lmdeploy.Metrics(), "running=7 waiting=0 kv=0.22 asked=1000 hit=300 preempted=unknown"},
+		{"sglang-ranks.txt", sglang.Metrics(), "running=12 waiting=6 kv=0.6 asked=unknown hit=unknown preempted=unknown room=unknown"},
+		{"llamacpp.txt", llamacpp.Metrics(), "running=3 waiting=1 kv=unknown asked=50000 hit=1787 preempted=unknown room=unknown"},
+		{"tgi.txt", tgi.Metrics(), "running=16 waiting=4 kv=unknown asked=unknown hit=unknown preempted=unknown room=unknown"},
+		{"trtllm.txt", trtllm.Metrics(), "running=24 waiting=0 kv=0.52 asked=1.25e+06 hit=250000 preempted=unknown room=unknown"},
+		{"lmdeploy.txt", lmdeploy.Metrics(), "running=7 waiting=0 kv=0.22 asked=1000 hit=300 preempted=unknown room=unknown"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -94,6 +94,10 @@ func TestReadTolerates(t *testing.T) {
 		{"negative is unknown", "vllm:num_requests_running -1\n", ""},
 		{"None is unknown", "vllm:num_requests_running None\n", ""},
 		{"None as a label", "vllm:num_requests_running{engine=None} 3\n", "running=3"},
+		{"blocks of two ranks", "vllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"100\"} 1\n" +
+			"vllm:cache_config_info{num_gpu_blocks=\"50\",block_size=\"16\",engine=\"1\"} 1.0\n", "room=2400"},
+		{"no blocks yet", "vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"None\"} 1\nvllm:num_requests_running 3\n", "running=3"},
+		{"blocks without a size", "vllm:cache_config_info{num_gpu_blocks=\"5\"} 1\nvllm:cache_config_info 1\nvllm:num_requests_running 3\n", "running=3"},
 		{"braces in a value", "vllm:num_requests_running{model_name=\"a}b\\\"c, d\"} 3\n", "running=3"},
 		{"open label", "vllm:num_requests_running{model_name=\"a\nvllm:num_requests_waiting 1\n", "waiting=1"},
 		{"no value", "vllm:num_requests_running\nvllm:num_requests_running{}\nvllm:num_requests_waiting 1\n", "waiting=1"},

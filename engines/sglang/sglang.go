@@ -55,6 +55,11 @@ func Metrics() engines.MetricContract {
 			Labels:    total,
 			Aggregate: engines.AggregateSum,
 		},
+		KVCapacityTokens: engines.Metric{
+			Names:     []string{"sglang:max_total_num_tokens"},
+			Labels:    total,
+			Aggregate: engines.AggregateSum,
+		},
 	}
 }
 

@@ -51,6 +51,11 @@ func Metrics() engines.MetricContract {
 			Names:     []string{"vllm:num_preemptions_total", "vllm:num_preemptions"},
 			Aggregate: engines.AggregateSum,
 		},
+		KVCapacityTokens: engines.Metric{
+			Names:     []string{"vllm:cache_config_info"},
+			Factors:   []string{"num_gpu_blocks", "block_size"},
+			Aggregate: engines.AggregateSum,
+		},
 	}
 }
 

@@ -38,6 +38,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		asked    = desc("engine_prefix_query_tokens_total", "Prompt tokens the engine looked up in its prefix cache, as it said.")
 		hit      = desc("engine_prefix_hit_tokens_total", "Prompt tokens the engine found in its prefix cache, as it said.")
 		preempt  = desc("engine_preemptions_total", "Requests the engine threw out of its batch, as it said.")
+		room     = desc("engine_kv_capacity_tokens", "Tokens that the engine's KV cache has room for, as it said.")
 		measured = desc("load_timestamp_seconds", "When the engine's load was last read.")
 	)
 	now := c.now()
@@ -80,6 +81,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 		if v, ok := l.Preemptions.Get(); ok {
 			send(preempt, prometheus.CounterValue, v)
+		}
+		if v, ok := l.KVCapacityTokens.Get(); ok {
+			send(room, prometheus.GaugeValue, v)
 		}
 	}
 }

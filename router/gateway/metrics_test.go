@@ -28,7 +28,7 @@ func TestMetricFamilies(t *testing.T) {
 	want := []string{
 		"llmgw_endpoint_breaker_openings_total",
 		"llmgw_endpoint_cooldowns_total",
-		"llmgw_endpoint_engine_kv_used_ratio",
+		"llmgw_endpoint_engine_kv_capacity_tokens", "llmgw_endpoint_engine_kv_used_ratio",
 		"llmgw_endpoint_engine_preemptions_total",
 		"llmgw_endpoint_engine_prefix_hit_tokens_total",
 		"llmgw_endpoint_engine_prefix_query_tokens_total",

@@ -76,6 +76,7 @@ type member struct {
 	says atomic.Uint32
 
 	counters [3]engines.Reading // of the engine, as last told; watch goroutine only
+	room     float64            // tokens of its cache, as last told; watch goroutine only
 }
 
 // sync makes all the endpoints of the index: what is gone is forgotten, what is
@@ -191,8 +192,9 @@ func (x *prefixes) Picked(req *schedule.Request, e *endpoint.Endpoint) {
 	}
 }
 
-// watch looks at each measurement for engines that were started again, which have
-// lost all they held, until ctx is done; then it returns nil.
+// watch looks at each measurement for how much engines' caches have room for, and
+// for engines that were started again, which have lost all they held, until ctx is
+// done; then it returns nil.
 func (x *prefixes) watch(ctx context.Context) error {
 	tick := time.NewTicker(x.every)
 	defer tick.Stop()
@@ -203,12 +205,30 @@ func (x *prefixes) watch(ctx context.Context) error {
 		case <-tick.C:
 		}
 		for _, m := range x.members.Load().by {
+			if room, changed := m.capacity(); changed {
+				x.index.SetCapacity(m.id, int64(min(room, 1<<50)))
+			}
 			if m.restarted() {
 				x.index.Clear(m.id)
 				x.log.Info("engine was started again; its prefix cache is taken to be empty", "endpoint", m.endpoint.ID())
 			}
 		}
 	}
+}
+
+// capacity returns how many tokens the engine says its cache has room for, and
+// whether that is another number than last time.
+func (m *member) capacity() (tokens float64, changed bool) {
+	load := m.endpoint.Load()
+	if load == nil {
+		return 0, false
+	}
+	now, ok := load.KVCapacityTokens.Get()
+	if !ok || now < 1 || now == m.room {
+		return 0, false
+	}
+	m.room = now
+	return now, true
 }
 
 // restarted reports whether a counter has gone down since it was last told.

@@ -355,6 +355,38 @@ func TestRestartClears(t *testing.T) {
 	})
 }
 
+// What an engine says its cache has room for is what it is taken to hold, until it
+// says otherwise.
+func TestCapacityIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, "a", "b")
+		all := s.set.Snapshot().All()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.x.watch(ctx) }()
+		for _, tt := range []struct {
+			said engines.Reading
+			want int64
+		}{{engines.Read(147_456), 147_456}, {engines.Reading{}, 147_456}, {engines.Read(0), 147_456}, {engines.Read(20_000), 20_000}, {engines.Read(1e300), 1 << 40}} {
+			load := &endpoint.LoadState{At: time.Now()}
+			load.KVCapacityTokens = tt.said
+			all[0].SetLoad(load)
+			time.Sleep(s.x.every)
+			synctest.Wait()
+			if got, _ := s.x.index.Capacity(s.x.members.Load().by[all[0]].id); got != tt.want {
+				t.Errorf("%v was said: the capacity is %d, want %d", tt.said, got, tt.want)
+			}
+		}
+		if got, _ := s.x.index.Capacity(s.x.members.Load().by[all[1]].id); got != DefaultConfig().Prefix.Index.CapacityTokens {
+			t.Errorf("an engine that says nothing has a capacity of %d", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // More endpoints than the index takes work without it.
 func TestMoreEndpointsThanTheIndexTakes(t *testing.T) {
 	cfg := DefaultConfig().Prefix

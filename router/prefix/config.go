@@ -22,7 +22,7 @@ type Config struct {
 	// work without.
 	MaxEndpoints int `yaml:"max_endpoints"`
 	// CapacityTokens is how many tokens an endpoint is taken to hold until its
-	// capacity is told or learned. Default 1000000; at least 1000. Too low forgets
+	// metrics page has told its capacity, or answers have shown it. Default 1000000; at least 1000. Too low forgets
 	// what an engine still has, too high believes in what is gone, until answers
 	// with cached tokens have set it right.
 	CapacityTokens int64 `yaml:"capacity_tokens"`
