@@ -12,6 +12,10 @@ type scanner struct {
 	at  int   // where err was found
 	err error // one of the sentinels in peekerror.go, nil while all is well
 	why string
+
+	odd   bool         // an escape was met that WritePrompt writes in another way
+	long  *longStrings // nil: none are known or to be noted
+	notes bool         // note them in long, instead of looking them up
 }
 
 func (s *scanner) fail(at int, err error, why string) int {

@@ -42,10 +42,7 @@ func differ(x uint64) uint64 {
 }
 
 // str returns the index after the string whose opening quote is b[i], and
-// whether it holds an escape. Three ways take turns: eight bytes at a time for
-// short strings, 64 with bit masks where escapes are dense, since the branches
-// of a search would be mispredicted there, and the vector search of package
-// bytes in plain text.
+// whether it holds an escape. Short strings are read eight bytes at a time.
 func (s *scanner) str(i int) (end int, escaped bool) {
 	b := s.b
 	start := i
@@ -59,6 +56,28 @@ func (s *scanner) str(i int) (end int, escaped bool) {
 			break
 		}
 	}
+	if s.long == nil {
+		return s.rest(start, i)
+	}
+	if !s.notes {
+		if l := s.long.at(start); l != nil {
+			return l.end, l.escaped
+		}
+		return s.rest(start, i)
+	}
+	before := s.odd
+	s.odd = false
+	end, escaped = s.rest(start, i)
+	s.long.note(longString{start, end, escaped, s.odd})
+	s.odd = s.odd || before
+	return end, escaped
+}
+
+// rest is str from b[i] on, the quote being b[start]. Two ways take turns: 64 bytes
+// at a time with bit masks where escapes are dense, since the branches of a search
+// would be mispredicted there, and the vector search of package bytes in plain text.
+func (s *scanner) rest(start, i int) (end int, escaped bool) {
+	b := s.b
 	quote, known := i, false // no quote in b[i:quote], one at quote if known
 	for {
 		next, closed, any := s.blocks(i)
@@ -141,10 +160,10 @@ func (s *scanner) blocks(i int) (next int, closed, escaped bool) {
 	return i, false, escaped
 }
 
-// simpleEscape is 1 if c may follow a backslash and is not the u of \u, else 0.
+// simpleEscape is 1 if c may follow a backslash and makes no odd escape, else 0.
 // It has no branch, since what follows a backslash is hard to predict.
 func simpleEscape(c byte) byte {
-	const set = "\x00\x00\x00\x00\x04\x80\x00\x00\x00\x00\x00\x10\x44\x40\x14\x00" + // a bit for each of " / \ b f n r t
+	const set = "\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x10\x44\x40\x14\x00" + // a bit for each of " \ b f n r t
 		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	return set[c>>3] >> (c & 7) & 1
 }
@@ -156,9 +175,13 @@ func (s *scanner) escape(i int) int {
 		return s.fail(len(b), ErrTruncated, "an escape does not end")
 	}
 	switch b[i+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	case '"', '\\', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case '/':
+		s.odd = true
 		return i + 2
 	case 'u':
+		s.odd = true
 		if i+6 > len(b) {
 			return s.fail(len(b), ErrTruncated, "an escape does not end")
 		}

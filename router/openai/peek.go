@@ -78,6 +78,7 @@ type Peek struct {
 	continuousSpan Span
 	scratch        []byte // what Edit inserts
 	pieces         []byte // room for WritePrompt
+	long           longStrings
 }
 
 // HasStreamOptions is whether the body has "stream_options", null included.
@@ -91,10 +92,10 @@ func (p *Peek) HasStreamOptions() bool { return p.StreamOptionsSpan != Span{} }
 // differs from the one p held before, and recurses never; its time is linear
 // in len(body). A refusal is a *PeekError; p then holds nothing of use.
 func PeekBody(body []byte, p *Peek) error {
-	*p = Peek{Model: p.Model, User: p.User, scratch: p.scratch, pieces: p.pieces}
+	*p = Peek{Model: p.Model, User: p.User, scratch: p.scratch, pieces: p.pieces, long: p.long[:0]}
 	oldUser := p.User
 	p.User = ""
-	s := scanner{b: body}
+	s := scanner{b: body, long: &p.long, notes: true}
 	p.top(&s, oldUser)
 	if s.err != nil {
 		return &PeekError{Kind: s.err, Offset: s.at, Detail: s.why}

@@ -27,23 +27,23 @@ import (
 // nothing else. The time is linear in len(body), the depth of recursion at most
 // maxNested. It writes pieces of any size; an error of w is returned as it is.
 func WritePrompt(w io.Writer, body []byte) error {
-	return writePrompt(w, body, Span{}, make([]byte, 0, pieceBytes))
+	return writePrompt(w, body, Span{}, nil, make([]byte, 0, pieceBytes))
 }
 
 // WritePrompt is the function [WritePrompt] for a body that PeekBody has read into
-// p. It is faster, since it need not look for the end of the messages, and a Peek
+// p. It is faster, since it need not look for the ends of what is long, and a Peek
 // that is used again allocates nothing for it unless there is media.
 func (p *Peek) WritePrompt(w io.Writer, body []byte) error {
 	if p.pieces == nil {
 		p.pieces = make([]byte, 0, pieceBytes)
 	}
-	return writePrompt(w, body, p.PromptSpan, p.pieces)
+	return writePrompt(w, body, p.PromptSpan, &p.long, p.pieces)
 }
 
 // writePrompt skips a member's value without a look if it is known. It uses the
 // room of buf.
-func writePrompt(w io.Writer, body []byte, known Span, buf []byte) error {
-	p := promptWriter{w: w, b: body, known: known, buf: buf}
+func writePrompt(w io.Writer, body []byte, known Span, long *longStrings, buf []byte) error {
+	p := promptWriter{w: w, b: body, known: known, long: long, buf: buf}
 	p.request()
 	switch {
 	case p.werr != nil:
@@ -79,8 +79,9 @@ const maxNested = 4
 type promptWriter struct {
 	w     io.Writer
 	b     []byte
-	known Span   // of a member's value, or zero
-	buf   []byte // short pieces on their way to w
+	known Span         // of a member's value, or zero
+	long  *longStrings // of b, or nil
+	buf   []byte       // short pieces on their way to w
 	fault scanner
 	werr  error
 	texts int // text parts written of the current content
@@ -90,7 +91,7 @@ type promptWriter struct {
 func (p *promptWriter) request() {
 	var system, tools, messages, input, prompt Span
 	var settings [len(settingNames)]Span
-	sc := scanner{b: p.b}
+	sc := p.scanner()
 	i := skipSpace(p.b, 0)
 	if i >= len(p.b) || p.b[i] != '{' {
 		p.fault.fail(i, ErrNotObject, "")
@@ -163,7 +164,7 @@ var settingNames = [...]string{ //nolint:gochecknoglobals // a constant that Go 
 
 // turns writes the system turn, with the tools, and all that follows.
 func (p *promptWriter) turns(system, tools, turns Span) {
-	list := elements{s: scanner{b: p.b}, at: turns.Start}
+	list := elements{s: p.scanner(), at: turns.Start}
 	isList := turns.Len() > 0 && p.b[turns.Start] == '['
 	more := isList && list.next()
 	var first turn
@@ -223,7 +224,7 @@ func (p *promptWriter) item(l *elements) {
 // prompts writes one or several prompts without a template: texts, or lists of
 // token ids.
 func (p *promptWriter) prompts(s Span) {
-	l := elements{s: scanner{b: p.b}, at: s.Start}
+	l := elements{s: p.scanner(), at: s.Start}
 	if p.b[s.Start] != '[' || !l.next() || p.b[l.at] != '"' && p.b[l.at] != '[' {
 		p.plain(s)
 		return
@@ -266,7 +267,7 @@ func (t *turn) system(b []byte) bool {
 func (p *promptWriter) read(l *elements) turn {
 	t := turn{}
 	var key [32]byte
-	m := members{s: scanner{b: p.b}, at: l.at}
+	m := members{s: p.scanner(), at: l.at}
 	for m.next() {
 		switch string(m.name(key[:])) {
 		case "role":
@@ -332,7 +333,7 @@ func (p *promptWriter) content(s Span, depth int) {
 	case p.b[s.Start] == '"':
 		p.textPart(s)
 	case p.b[s.Start] == '[' && depth < maxNested:
-		l := elements{s: scanner{b: p.b}, at: s.Start}
+		l := elements{s: p.scanner(), at: s.Start}
 		for l.next() {
 			switch p.b[l.at] {
 			case '{':
@@ -365,7 +366,7 @@ func (p *promptWriter) textPart(s Span) {
 func (p *promptWriter) part(l *elements, depth int) {
 	var kind, text, nested Span
 	var key [32]byte
-	m := members{s: scanner{b: p.b}, at: l.at}
+	m := members{s: p.scanner(), at: l.at}
 	for m.next() {
 		switch string(m.name(key[:])) {
 		case "type":
@@ -417,14 +418,14 @@ func (p *promptWriter) digest(s Span, depth int) uint64 {
 	if p.b[s.Start] != '{' || depth >= maxNested {
 		var d xxhash.Digest
 		d.Reset()
-		inner := promptWriter{w: &d, b: p.b, buf: make([]byte, 0, pieceBytes)}
+		inner := promptWriter{w: &d, b: p.b, long: p.long, buf: make([]byte, 0, pieceBytes)}
 		inner.value(s)
 		inner.flush()
 		p.broken(&inner.fault)
 		return d.Sum64()
 	}
 	var sum uint64
-	m := members{s: scanner{b: p.b}, at: s.Start}
+	m := members{s: p.scanner(), at: s.Start}
 	for m.next() {
 		var key [32]byte
 		switch name := m.name(key[:]); {
@@ -437,6 +438,9 @@ func (p *promptWriter) digest(s Span, depth int) uint64 {
 	p.broken(&m.s)
 	return sum ^ sum>>29
 }
+
+// scanner returns one for the body.
+func (p *promptWriter) scanner() scanner { return scanner{b: p.b, long: p.long} }
 
 // broken takes over the fault of a scanner; true if there is one.
 func (p *promptWriter) broken(s *scanner) bool {

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf16"
+
+	"pgregory.net/rapid"
 
 	"github.com/llmgw/llmgw/router/openai"
 )
@@ -163,6 +167,7 @@ func FuzzPrompt(f *testing.F) {
 	for _, s := range []string{
 		`{"model":"m","messages":[{"role":"system","content":"a"},{"role":"user","content":[{"type":"text","text":"é\u00e9"},{"type":"image_url","image_url":{"url":"u"}}]}],"tools":[{"a":1,"cache_control":{}}]}`,
 		`{"model":"m","prompt":[[1,2],[3]]}`, `{"model":"m","input":[{"type":"x"},"a",3,[4]]}`, `{"model":"m","messages":"x","system":{}}`,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"` + strings.Repeat(`a\n\/`, 200) + `"}]}],"tools":["` + strings.Repeat(`\u00e9\"`, 200) + `"]}`,
 		`{"model":"m","messages":[[]],"prompt":[{}]}`, `{"model":"m","input":[{"role":1,"content":{"a":[]}},null]}`, `{"model":"m","prompt":"\ud800\/"}`,
 	} {
 		f.Add([]byte(s))
@@ -193,6 +198,67 @@ func FuzzPrompt(f *testing.F) {
 	})
 }
 
+// TestWritePromptEscapes: however each character of a text is escaped, the prompt
+// has it in one way, whether the body was peeked at before or not.
+func TestWritePromptEscapes(t *testing.T) {
+	canonical := func(r rune) string {
+		switch {
+		case r == '"' || r == '\\':
+			return `\` + string(r)
+		case r < ' ':
+			if k := strings.IndexRune("\b\t\n\f\r", r); k >= 0 {
+				return `\` + string("btnfr"[k])
+			}
+			return fmt.Sprintf(`\u%04x`, r)
+		}
+		return string(r)
+	}
+	var peek openai.Peek
+	rapid.Check(t, func(rt *rapid.T) {
+		words := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) [2]string {
+			r := rapid.OneOf(rapid.SampledFrom([]rune("ab/\"\\\n\x01é€😀")), rapid.Rune()).Draw(rt, "character")
+			n := rapid.SampledFrom([]int{1, 1, 1, 2, 7, 8, 9, 70}).Draw(rt, "times")
+			written := string(r)
+			switch rapid.IntRange(0, 3).Draw(rt, "how") {
+			case 0:
+				written = canonical(r)
+			case 1:
+				if r == '/' {
+					written = `\/`
+				}
+			case 2:
+				written = ""
+				for _, u := range utf16.Encode([]rune{r}) {
+					written += fmt.Sprintf(rapid.SampledFrom([]string{`\u%04x`, `\u%04X`}).Draw(rt, "digits"), u)
+				}
+			}
+			if written == `"` || written == `\` || r < ' ' && len(written) == 1 {
+				written = canonical(r)
+			}
+			return [2]string{strings.Repeat(written, n), strings.Repeat(canonical(r), n)}
+		}), 1, 60).Draw(rt, "words")
+		var written, want strings.Builder
+		for _, w := range words {
+			written.WriteString(w[0])
+			want.WriteString(w[1])
+		}
+		body := []byte(`{"model":"m","messages":[{"content":[{"text":"` + written.String() + `","type":"text"}],"role":"user"}],"stream":true}`)
+		var a, b bytes.Buffer
+		if err := openai.PeekBody(body, &peek); err != nil {
+			rt.Fatal(err)
+		}
+		if err := errors.Join(openai.WritePrompt(&a, body), peek.WritePrompt(&b, body)); err != nil {
+			rt.Fatal(err)
+		}
+		if _, got, _ := strings.Cut(a.String(), "\x03"); got != want.String() {
+			rt.Fatalf("got %q\nwant %q", got, want.String())
+		}
+		if a.String() != b.String() {
+			rt.Fatalf("by what was peeked: got %q\nwant %q", b.String(), a.String())
+		}
+	})
+}
+
 func BenchmarkWritePrompt(b *testing.B) {
 	for _, tc := range []struct {
 		name, text string
@@ -200,6 +266,7 @@ func BenchmarkWritePrompt(b *testing.B) {
 		{"prose", "The gateway keeps what the engine would share. "},
 		{"lines", `The gateway keeps what\nthe engine would share.\n`},
 		{"code", `if err != nil {\n\t\treturn fmt.Errorf(\"a: %w\", err)\n\t}\n`},
+		{"escaped", `\u0434\u043e\u0431\u0440\u044b\u0439 \u4f60\u597d\uff0c`},
 		{"ascii", `caf\u00e9 au lait, d\u00e9j\u00e0 vu; `},
 	} {
 		b.Run(tc.name+"/bytes=32768", func(b *testing.B) {

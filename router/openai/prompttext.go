@@ -2,6 +2,8 @@ package openai
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -73,7 +75,7 @@ func (p *promptWriter) value(s Span) {
 // compact writes JSON text without space between tokens, and without
 // cache_control, which clients move through a conversation.
 func (p *promptWriter) compact(s Span) {
-	sc := scanner{b: p.b}
+	sc := p.scanner()
 	comma := false // one stands before what comes, if anything does
 	for i := s.Start; i < s.End; {
 		c := p.b[i]
@@ -148,56 +150,131 @@ func (p *promptWriter) skipControl(sc *scanner, i, end, limit int) int {
 // character itself for all else.
 func (p *promptWriter) text(s Span) {
 	raw := p.b[s.Start+1 : s.End-1]
-	// By pieces, so that a writer which has had enough of a long text ends the
-	// work, and no piece ends between a backslash and its letter.
-	for len(raw) > 0 && p.werr == nil {
-		n := min(len(raw), textBlock)
-		for n < len(raw) && raw[n-1] == '\\' {
-			n++
+	if p.long != nil && s.Len() >= longBytes {
+		if l := p.long.at(s.Start); l != nil && l.end == s.End {
+			if l.odd {
+				p.rewrite(raw)
+			} else {
+				p.plainText(raw)
+			}
+			return
 		}
+	}
+	// By pieces, so that a writer which has had enough of a long text ends the work.
+	for len(raw) > 0 && p.werr == nil {
+		n := textPiece(raw)
 		if !canonical(raw[:n]) {
-			break
+			p.rewrite(raw)
+			return
 		}
 		p.write(raw[:n])
 		raw = raw[n:]
 	}
-	if len(raw) == 0 {
-		return
+}
+
+// textPiece returns how much of raw, which is not empty, is written at once: no
+// piece ends between a backslash and its letter.
+func textPiece(raw []byte) int {
+	n := min(len(raw), textBlock)
+	for n < len(raw) && raw[n-1] == '\\' {
+		n++
 	}
-	from := 0
-	for i := 0; i < len(raw) && p.werr == nil; {
-		k := bytes.IndexByte(raw[i:], '\\')
-		if k < 0 || i+k+1 >= len(raw) {
-			break
+	return n
+}
+
+// plainText writes the inside of a string as it is, in pieces.
+func (p *promptWriter) plainText(raw []byte) {
+	for len(raw) > 0 && p.werr == nil {
+		n := textPiece(raw)
+		p.write(raw[:n])
+		raw = raw[n:]
+	}
+}
+
+// rewrite writes raw, the inside of a string, with its odd escapes written in
+// another way. All goes through buf, eight bytes at a time: escapes stand too close
+// for searches, and for pieces, to be worth their calls.
+func (p *promptWriter) rewrite(raw []byte) {
+	const (
+		step = 8
+		most = step + 3 // that a turn of the loop writes
+		pair = 0xd800 >> 11
+	)
+	le := binary.LittleEndian
+	buf, n := p.buf[:cap(p.buf)], len(p.buf)
+	i := 0
+	for i+step <= len(raw) {
+		if n+most > len(buf) {
+			p.buf = buf[:n]
+			if p.flush(); p.werr != nil {
+				return
+			}
+			n = 0
 		}
+		word := le.Uint64(raw[i:])
+		le.PutUint64(buf[n:], word)
+		slant := zeroBytes(word ^ slants)
+		k := bits.TrailingZeros64(slant) >> 3 // 8 for none
 		i += k
-		switch raw[i+1] {
-		case 'u':
-			p.write(raw[from:i])
-			i = p.unicode(raw, i)
-			from = i
-		case '/':
-			p.write(raw[from:i])
-			i++ // the slash alone
-			from = i
-			i++
-		default:
-			i += 2
+		n += k
+		if slant == 0 {
+			continue
 		}
+		if i+6 <= len(raw) && raw[i+1] == 'u' {
+			if r := hex4(raw[i+2:]); r >= utf8.RuneSelf && r>>11 != pair {
+				if r < 0x800 {
+					buf[n], buf[n+1] = byte(0xc0|r>>6), byte(0x80|r&0x3f)
+					n += 2
+				} else {
+					buf[n], buf[n+1], buf[n+2] = byte(0xe0|r>>12), byte(0x80|r>>6&0x3f), byte(0x80|r&0x3f)
+					n += 3
+				}
+				i += 6
+				continue
+			}
+		}
+		p.buf = buf[:n]
+		i = p.escape(raw, i)
+		n = len(p.buf)
 	}
-	p.write(raw[from:])
+	p.buf = buf[:n]
+	for i < len(raw) && p.werr == nil {
+		if raw[i] == '\\' {
+			i = p.escape(raw, i)
+			continue
+		}
+		p.byte(raw[i])
+		i++
+	}
+}
+
+// escape writes the escape at raw[i:], and returns the index after it.
+func (p *promptWriter) escape(raw []byte, i int) int {
+	switch {
+	case i+1 >= len(raw):
+		p.byte(raw[i])
+		return i + 1
+	case raw[i+1] == 'u':
+		return p.unicode(raw, i)
+	case raw[i+1] == '/':
+		p.byte('/')
+	default:
+		p.room(2)
+		p.buf = append(p.buf, '\\', raw[i+1])
+	}
+	return i + 2
 }
 
 // unicode writes the \u escape at raw[i:], with its other half if it is one of
 // a pair, and returns the index after it.
 func (p *promptWriter) unicode(raw []byte, i int) int {
-	r := hex4(raw, i)
-	i += 6
-	if r < 0 {
-		return min(i, len(raw))
+	if i+6 > len(raw) {
+		return len(raw)
 	}
-	if utf16.IsSurrogate(r) {
-		if pair := utf16.DecodeRune(r, hex4(raw, i)); pair != utf8.RuneError {
+	r := hex4(raw[i+2:])
+	i += 6
+	if utf16.IsSurrogate(r) && i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
+		if pair := utf16.DecodeRune(r, hex4(raw[i+2:])); pair != utf8.RuneError {
 			r = pair
 			i += 6
 		}
@@ -253,20 +330,13 @@ func canonical(raw []byte) bool {
 	return true
 }
 
-// hex4 is the value of the \u escape at raw[i:], -1 if there is none.
-func hex4(raw []byte, i int) rune {
-	if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
-		return -1
-	}
-	r := 0
-	for _, c := range raw[i+2 : i+6] {
-		d := hexDigit(c)
-		if d < 0 {
-			return -1
-		}
-		r = r<<4 | d
-	}
-	return rune(r)
+// hex4 is the value of the four digits that b begins with, which the scanner has
+// seen to be digits: each as a number in a byte, then two by two.
+func hex4(b []byte) rune {
+	x := binary.LittleEndian.Uint32(b)
+	x = x&0x0f0f0f0f + x>>6&0x01010101*9
+	x = (x<<4 | x>>8) & 0x00ff00ff
+	return rune(x<<8&0xff00 | x>>16)
 }
 
 // room makes room for n more bytes in buf, n at most its size.

@@ -1,7 +1,9 @@
 package prefix
 
 import (
+	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -54,10 +56,7 @@ func (c *Chain) Write(p []byte) (int, error) {
 		c.held = 0
 		c.add(c.rest[:])
 	}
-	for len(p) >= ChunkBytes {
-		c.add(p[:ChunkBytes])
-		p = p[ChunkBytes:]
-	}
+	p = c.add(p)
 	c.held = copy(c.rest[:], p)
 	return n, nil
 }
@@ -77,12 +76,51 @@ func (c *Chain) WriteString(s string) (int, error) {
 // Bytes is how many bytes were written since Reset.
 func (c *Chain) Bytes() int { return c.bytes }
 
-func (c *Chain) add(chunk []byte) {
-	if len(c.hashes) == maxChunks {
-		return
+// add takes the whole chunks of p and returns what is left.
+func (c *Chain) add(p []byte) []byte {
+	n := len(p) / ChunkBytes
+	if room := maxChunks - len(c.hashes); n > room {
+		c.take(p[:room*ChunkBytes], room)
+	} else {
+		c.take(p, n)
 	}
-	c.last = link(c.last, xxhash.Sum64(chunk))
-	c.hashes = append(c.hashes, c.last)
+	return p[n*ChunkBytes:]
+}
+
+// take adds the first n chunks of p, which is all the work of a chain: four
+// products that wait neither for each other nor for the chunk before, after wyhash,
+// and one that ties them to it. BenchmarkHash compares it with other hashes.
+func (c *Chain) take(p []byte, n int) {
+	c.hashes = slices.Grow(c.hashes, n)
+	next := c.hashes[len(c.hashes) : len(c.hashes)+n]
+	last := c.last
+	le := binary.LittleEndian
+	for i := range next {
+		b := (*[ChunkBytes]byte)(p)
+		chunk := mix(le.Uint64(b[0:])^mix0, le.Uint64(b[8:])^mix1) ^
+			mix(le.Uint64(b[16:])^mix2, le.Uint64(b[24:])^mix3) ^
+			mix(le.Uint64(b[32:])^mix4, le.Uint64(b[40:])^mix5) ^
+			mix(le.Uint64(b[48:])^mix6, le.Uint64(b[56:])^mix7)
+		last = mix(last^mix0, chunk^mix1)
+		next[i] = last
+		p = p[ChunkBytes:]
+	}
+	c.last, c.hashes = last, c.hashes[:len(c.hashes)+n]
+}
+
+// What words are mixed with, so that no text of zeros or of one letter stands out:
+// the secret of wyhash, and the first digits of pi.
+const (
+	mix0, mix1 = 0x2d358dccaa6c78a5, 0x8bb84b93962eacc9
+	mix2, mix3 = 0x4b33a62ed433d4a3, 0x4d5a2da51de1aa47
+	mix4, mix5 = 0x243f6a8885a308d3, 0x13198a2e03707344
+	mix6, mix7 = 0xa4093822299f31d0, 0x082efa98ec4e6c89
+)
+
+// mix is the product of two words, its halves folded together.
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
 }
 
 // link is the hash of what before stands for followed by what next does. Order
