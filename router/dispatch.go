@@ -92,6 +92,9 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 	if profile == "" {
 		profile = rt.cfg.DefaultProfile
 	}
+	if p, ok := c.prompt.(Preparer); ok {
+		p.Prepare(c.ctx(), m.Name)
+	}
 	for n := 0; n <= rt.cfg.Retries; n++ {
 		now := time.Now()
 		if c.out.Attempts > 0 {

@@ -1,6 +1,10 @@
 package router
 
-import "github.com/llmgw/llmgw/router/openai"
+import (
+	"context"
+
+	"github.com/llmgw/llmgw/router/openai"
+)
 
 // Prompts reads prompts for the index of prefixes that the scheduler asks
 // (schedule.Deps.Prefixes).
@@ -25,6 +29,14 @@ type Prompt interface {
 	// Release gives the prompt back. It is called once the request has ended, and is
 	// the last call; not after a panic.
 	Release()
+}
+
+// Preparer is a [Prompt] that is to be told before decisions which model they are
+// about.
+type Preparer interface {
+	// Prepare is called before the first decision about a model. It may wait for some
+	// milliseconds, and less if ctx is done.
+	Prepare(ctx context.Context, model string)
 }
 
 // beginPrompt prepares for the index what decisions are to know of the prompt. A body

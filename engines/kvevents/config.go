@@ -111,9 +111,18 @@ type Handler interface {
 	Reset(rank int, reason Reason)
 }
 
+// Watcher is a [Handler] that also wants to know whether it is being told.
+type Watcher interface {
+	// Following says that a rank's events are being followed, from where the
+	// batches before it ended; or, that they no longer are, so that removals may
+	// be missed. Calls of one rank alternate, and do not overlap with its Apply
+	// and Reset.
+	Following(rank int, yes bool)
+}
+
 // Deps are a subscriber's collaborators.
 type Deps struct {
-	// Handler gets the batches. Required.
+	// Handler gets the batches. Required; it may be a [Watcher], too.
 	Handler Handler
 	// Dial opens connections. Nil means TCP with keep-alive.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

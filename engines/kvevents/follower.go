@@ -102,11 +102,11 @@ func (f *follower) session(ctx context.Context) error {
 		f.resume(ctx)
 	}
 	f.metrics.connected.Inc()
-	f.update(f.rank, func(s *Status) { s.Connected = true })
+	f.following(true)
 	f.log.Info("KV events are followed", f.id())
 	defer func() {
 		f.metrics.connected.Dec()
-		f.update(f.rank, func(s *Status) { s.Connected = false })
+		f.following(false)
 		if f.replay == nil && f.tracker.known() && ctx.Err() == nil {
 			f.reset(ReasonDisconnected)
 		}
@@ -144,6 +144,14 @@ func numbered(frames [][]byte) (seq int64, payload []byte, ok bool) {
 func isEnd(frames [][]byte) bool {
 	n := len(frames)
 	return n >= 2 && len(frames[n-1]) == 0 && string(frames[n-2]) == "\xff\xff\xff\xff\xff\xff\xff\xff"
+}
+
+// following notes that the rank is followed, or no longer.
+func (f *follower) following(yes bool) {
+	f.update(f.rank, func(s *Status) { s.Connected = yes })
+	if w, ok := f.handler.(Watcher); ok {
+		w.Following(f.rank, yes)
+	}
 }
 
 // take acts on a message of the connection.

@@ -28,6 +28,25 @@ func (m *Model) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// KVEvents says where an engine tells what its KV cache holds, as vLLM and SGLang do
+// with --kv-events-config. The zero value: nowhere.
+type KVEvents struct {
+	// Endpoint is where the engine publishes, tcp://HOST:PORT with the engine's own
+	// host in place of the * that the engine is given. Default "": it does not, and
+	// what it holds is inferred from what it was sent.
+	Endpoint string `yaml:"endpoint"`
+	// ReplayEndpoint is where it answers for events that were missed,
+	// tcp://HOST:PORT. Default "": it does not, so that each lost connection costs
+	// all that was known, and a router that starts later than the engine never
+	// knows all.
+	ReplayEndpoint string `yaml:"replay_endpoint"`
+	// Topic is the beginning of the topics that are wanted. Default "": all.
+	Topic string `yaml:"topic"`
+	// Ranks is how many data-parallel ranks the engine has; rank r publishes at the
+	// port r higher. Default 1; 1 to 1024. In code 0 means 1.
+	Ranks int `yaml:"data_parallel_size" default:"1"`
+}
+
 // Spec describes an endpoint. Two equal specs are the same endpoint.
 type Spec struct {
 	// ID names the endpoint in logs and metrics and is unique in its set.
@@ -56,6 +75,8 @@ type Spec struct {
 	// CAFile is a PEM file with the authorities to trust for an https URL.
 	// Default "": those of the system.
 	CAFile string `yaml:"ca_file"`
+	// KVEvents is where the engine tells what its KV cache holds. Default: nowhere.
+	KVEvents KVEvents `yaml:"kv_events"`
 }
 
 // Validate reports every fault of the spec, joined. Each begins with the key
@@ -182,6 +203,12 @@ func (s Spec) normal() Spec {
 		s.Weight = 1
 	}
 	s.URL = strings.TrimRight(s.URL, "/")
+	switch {
+	case s.KVEvents.Endpoint == "":
+		s.KVEvents = KVEvents{}
+	case s.KVEvents.Ranks == 0:
+		s.KVEvents.Ranks = 1
+	}
 	s.Models = slices.Clone(s.Models)
 	for i := range s.Models {
 		if s.Models[i].Upstream == "" {
@@ -194,6 +221,6 @@ func (s Spec) normal() Spec {
 // equal reports whether two normal specs describe the same endpoint.
 func (s Spec) equal(o Spec) bool {
 	return s.ID == o.ID && s.URL == o.URL && s.Pool == o.Pool && s.Weight == o.Weight &&
-		s.Engine == o.Engine && s.Secret == o.Secret && s.CAFile == o.CAFile &&
+		s.Engine == o.Engine && s.Secret == o.Secret && s.CAFile == o.CAFile && s.KVEvents == o.KVEvents &&
 		slices.Equal(s.Models, o.Models)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/endpoint"
-	"github.com/llmgw/llmgw/router/prefix"
 	"github.com/llmgw/llmgw/router/proxy"
 	"github.com/llmgw/llmgw/router/schedule"
 	"github.com/llmgw/llmgw/router/scrape"
@@ -70,7 +69,7 @@ func DefaultConfig() Config {
 		},
 		Admission: defaultAdmission(),
 		Scoring:   schedule.DefaultConfig(),
-		Prefix:    Prefix{Enabled: true, Index: prefix.DefaultConfig()},
+		Prefix:    defaultPrefix(),
 	}
 }
 
@@ -90,7 +89,7 @@ func (c Config) validate(profiles []string) error {
 	scoring := c.scoring()
 	scoring.StaleAfter = max(scoring.StaleAfter, 1) // judged above
 	errs = append(errs, under("scoring.", scoring.Validate())...)
-	errs = append(errs, under("prefix.", c.Prefix.Index.Validate())...)
+	errs = append(errs, under("prefix.", c.Prefix.validate()...)...)
 	errs = append(errs, c.validateAdmission()...)
 	errs = append(errs, under("", catalog.Validate(c.Models))...)
 	specs := make([]endpoint.Spec, len(c.Endpoints))
@@ -98,6 +97,12 @@ func (c Config) validate(profiles []string) error {
 		specs[i] = e.Spec
 		if e.KeyEnv != "" && e.KeyFile != "" {
 			errs = append(errs, fmt.Errorf("endpoints[%d].key_file: %q stands beside key_env %q; want one of them", i, e.KeyFile, e.KeyEnv))
+		}
+		switch k := e.KVEvents; {
+		case k.Endpoint != "":
+			errs = append(errs, under(fmt.Sprintf("endpoints[%d].kv_events.", i), scrape.KVEventsConfig(k).Validate())...)
+		case k.ReplayEndpoint != "":
+			errs = append(errs, fmt.Errorf("endpoints[%d].kv_events.replay_endpoint: %q stands without an endpoint; want e.g. endpoint: tcp://10.0.0.7:5557", i, k.ReplayEndpoint))
 		}
 	}
 	errs = append(errs, under("", endpoint.ValidateSpecs(specs))...)

@@ -71,8 +71,9 @@ type Gateway struct {
 	proxy     *proxy.Proxy
 	scraper   *scrape.Scraper
 	router    *router.Router
-	prefixes  *prefixes // nil: switched off
-	admitter  *admitter // nil: admission is off, or an embedder's own
+	prefixes  *prefixes      // nil: switched off
+	events    *scrape.Events // nil with prefixes
+	admitter  *admitter      // nil: admission is off, or an embedder's own
 	trust     *trust
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil is TCP
 	profiles  []string                                                          // names that models may use
@@ -105,11 +106,17 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	}
 	scheduling := schedule.Deps{Profiles: deps.Profiles, Registerer: deps.Registerer}
 	var prompts router.Prompts
-	if g.prefixes, err = newPrefixes(cfg.Prefix, cfg.Router.Scrape.Interval, g.log, deps.Registerer); err != nil {
+	if g.prefixes, err = newPrefixes(cfg.Prefix, cfg.Router.Scrape.Interval, g.tokenClient, g.log, deps.Registerer); err != nil {
 		return nil, err
 	}
 	if g.prefixes != nil {
 		scheduling.Prefixes, prompts = g.prefixes, g.prefixes
+		g.events, err = scrape.NewEvents(scrape.EventsDeps{
+			Set: g.endpoints, Open: g.prefixes.exact.open, Dial: g.dial, Logger: g.log, Registerer: deps.Registerer,
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	scheduler, err := schedule.New(cfg.scoring(), scheduling)
 	if err != nil {
@@ -183,7 +190,7 @@ func (g *Gateway) Reload(cfg Config) error {
 	return nil
 }
 
-// Run scrapes the engines, drops connections that nobody uses, and ends waits for
+// Run scrapes the engines, follows what they tell of their caches, drops connections that nobody uses, and ends waits for
 // admission that last too long, until ctx is done; then it returns nil. Before
 // it requests are served on what this router knows by itself; once it has ended,
 // admission refuses them, so end it after the last one.
@@ -195,7 +202,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		loops = append(loops, g.admitter.ctl.Run)
 	}
 	if g.prefixes != nil {
-		loops = append(loops, g.prefixes.watch)
+		loops = append(loops, g.prefixes.watch, g.prefixes.exact.run, g.events.Run)
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(loops))
@@ -239,7 +246,16 @@ func (g *Gateway) attach(e *endpoint.Endpoint) any {
 }
 
 // scrapeClient reaches an endpoint's metrics page under the same trust.
-func (g *Gateway) scrapeClient(e *endpoint.Endpoint) scrape.Doer {
+func (g *Gateway) scrapeClient(e *endpoint.Endpoint) scrape.Doer { return g.client(e) }
+
+// tokenClient reaches what an endpoint has to tokenize with, and closes what it
+// keeps open.
+func (g *Gateway) tokenClient(e *endpoint.Endpoint) (scrape.Doer, func()) {
+	c := g.client(e)
+	return c, c.CloseIdleConnections
+}
+
+func (g *Gateway) client(e *endpoint.Endpoint) *http.Client {
 	tr := &http.Transport{
 		DialContext: g.dial, TLSClientConfig: g.trust.config(e.Spec().CAFile), MaxIdleConnsPerHost: 1, IdleConnTimeout: 4 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,

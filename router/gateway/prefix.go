@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/llmgw/llmgw/router/openai"
 	"github.com/llmgw/llmgw/router/prefix"
 	"github.com/llmgw/llmgw/router/schedule"
+	"github.com/llmgw/llmgw/router/scrape"
 )
 
 // Prefix is how the gateway knows which endpoint has computed which beginning of
@@ -27,6 +29,45 @@ type Prefix struct {
 	Enabled bool `yaml:"enabled"`
 	// Index is the index's own configuration.
 	Index prefix.Config `yaml:",inline"`
+	// Exact is what endpoints with kv_events tell of their caches themselves.
+	Exact PrefixExact `yaml:"exact"`
+}
+
+// PrefixExact is how what engines tell of their own caches is kept.
+type PrefixExact struct {
+	// Index is the exact index's own configuration.
+	Index prefix.ExactConfig `yaml:",inline"`
+	// TokensMaxBytes bounds the memory of the prompts' tokens that engines have
+	// said, 4 bytes each. Default 67108864 (64 MiB); at least 1048576. Too low asks
+	// engines again for what they have said already.
+	TokensMaxBytes int64 `yaml:"tokens_max_bytes"`
+	// TokenizeWait is how long a request waits for an engine to say its prompt's
+	// tokens, where nothing is known of its beginning. Default 5ms; 0 to 5ms. What
+	// comes later is for the prompt's next turn; this one is sent by what was sent
+	// before.
+	TokenizeWait time.Duration `yaml:"tokenize_wait"`
+}
+
+// maxTokenizeWait is the longest that affinity may delay a request.
+const maxTokenizeWait = 5 * time.Millisecond
+
+func defaultPrefix() Prefix {
+	return Prefix{Enabled: true, Index: prefix.DefaultConfig(), Exact: PrefixExact{
+		Index: prefix.DefaultExactConfig(), TokensMaxBytes: 64 << 20, TokenizeWait: maxTokenizeWait,
+	}}
+}
+
+// validate returns every problem, each beginning with its key below prefix.
+func (p Prefix) validate() []error {
+	errs := under("", p.Index.Validate())
+	errs = append(errs, under("exact.", p.Exact.Index.Validate())...)
+	if p.Exact.TokensMaxBytes < 1<<20 {
+		errs = append(errs, fmt.Errorf("exact.tokens_max_bytes: %d is too small; want at least 1048576 (1 MiB)", p.Exact.TokensMaxBytes))
+	}
+	if w := p.Exact.TokenizeWait; w < 0 || w > maxTokenizeWait {
+		errs = append(errs, fmt.Errorf("exact.tokenize_wait: %v is out of range; want 0 to %v", w, maxTokenizeWait))
+	}
+	return errs
 }
 
 // prefixes joins package prefix to the router, which hands it prompts and tells
@@ -34,6 +75,7 @@ type Prefix struct {
 // tells it the picks.
 type prefixes struct {
 	index   *prefix.Index
+	exact   *exacts
 	log     *slog.Logger
 	every   time.Duration // between two looks for engines that were started again
 	prompts sync.Pool     // *prompt
@@ -47,7 +89,7 @@ var (
 )
 
 // newPrefixes returns nil where they are switched off.
-func newPrefixes(cfg Prefix, every time.Duration, log *slog.Logger, reg prometheus.Registerer) (*prefixes, error) {
+func newPrefixes(cfg Prefix, every time.Duration, client func(*endpoint.Endpoint) (scrape.Doer, func()), log *slog.Logger, reg prometheus.Registerer) (*prefixes, error) {
 	if !cfg.Enabled {
 		return nil, nil
 	}
@@ -55,7 +97,11 @@ func newPrefixes(cfg Prefix, every time.Duration, log *slog.Logger, reg promethe
 	if err != nil {
 		return nil, err
 	}
-	x := &prefixes{index: index, log: log, every: every}
+	exact, err := newExacts(cfg.Exact, client, log, reg)
+	if err != nil {
+		return nil, err
+	}
+	x := &prefixes{index: index, exact: exact, log: log, every: every}
 	x.prompts.New = func() any { return new(prompt) }
 	x.members.Store(&members{})
 	return x, nil
@@ -146,8 +192,20 @@ func (x *prefixes) Holders(req *schedule.Request, out []schedule.Holder) (n, pro
 		return 0, 0
 	}
 	x.index.Lookup(&p.chain, &p.found)
+	if len(p.tokens) > 0 {
+		x.rank(p, req.Model)
+		for _, h := range page(p.held, len(out), func(h *beginning) int { return h.bytes }, &x.turn) {
+			for i := range h {
+				out[n] = schedule.Holder{
+					Endpoint: h[i].endpoint, Bytes: h[i].bytes, Exact: h[i].source == sourceExact, Seen: h[i].seen, Doubt: h[i].doubt,
+				}
+				n++
+			}
+		}
+		return n, p.found.PromptBytes
+	}
 	members := x.members.Load()
-	for _, m := range x.page(p.found.Matches, len(out)) {
+	for _, m := range page(p.found.Matches, len(out), func(m *prefix.Match) int { return m.Bytes }, &x.turn) {
 		for i := range m {
 			holder := members.of(m[i].ID)
 			if holder == nil {
@@ -163,21 +221,22 @@ func (x *prefixes) Holders(req *schedule.Request, out []schedule.Holder) (n, pro
 // page returns at most n of the matches, which have the longest first, as two
 // stretches. Of more that hold equally much, as the system prompt that everybody
 // has, each look sees others: the same ones would get all of the traffic.
-func (x *prefixes) page(ms []prefix.Match, n int) [2][]prefix.Match {
+func page[M any](ms []M, n int, bytes func(*M) int, turn *atomic.Uint32) [2][]M {
 	if len(ms) <= n || n == 0 {
-		return [2][]prefix.Match{ms[:min(len(ms), n)]}
+		return [2][]M{ms[:min(len(ms), n)]}
 	}
+	least := bytes(&ms[n-1])
 	first := 0
-	for first < n && ms[first].Bytes > ms[n-1].Bytes {
+	for first < n && bytes(&ms[first]) > least {
 		first++
 	}
 	last := n
-	for last < len(ms) && ms[last].Bytes == ms[n-1].Bytes {
+	for last < len(ms) && bytes(&ms[last]) == least {
 		last++
 	}
 	room := n - first
-	from := first + int(x.turn.Add(1)%uint32(last-first-room+1))
-	return [2][]prefix.Match{ms[:first], ms[from : from+room]}
+	from := first + int(turn.Add(1)%uint32(last-first-room+1))
+	return [2][]M{ms[:first], ms[from : from+room]}
 }
 
 // Picked implements [schedule.PrefixIndex].
@@ -186,8 +245,10 @@ func (x *prefixes) Picked(req *schedule.Request, e *endpoint.Endpoint) {
 	if !ok || !p.read(req.Model) {
 		return
 	}
-	if m := x.members.Load().by[e]; m != nil {
-		p.Lost()
+	p.Lost()
+	m := x.members.Load().by[e]
+	x.exact.picked(p, m, e)
+	if m != nil {
 		p.sent, p.to = x.index.Send(m.id, &p.chain), m
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/llmgw/llmgw/router/openai"
 	"github.com/llmgw/llmgw/router/prefix"
 	"github.com/llmgw/llmgw/router/schedule"
+	"github.com/llmgw/llmgw/router/scrape"
 )
 
 // stage is a prefixes with endpoints, and requests without a router.
@@ -27,7 +30,7 @@ type stage struct {
 func newStage(t testing.TB, ids ...string) *stage {
 	t.Helper()
 	cfg := DefaultConfig()
-	x, err := newPrefixes(cfg.Prefix, cfg.Router.Scrape.Interval, slog.New(slog.DiscardHandler), nil)
+	x, err := newPrefixes(cfg.Prefix, cfg.Router.Scrape.Interval, nobody, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +42,9 @@ func newStage(t testing.TB, ids ...string) *stage {
 	s.replace(1, ids...)
 	return s
 }
+
+// nobody is a client that reaches no engine.
+func nobody(*endpoint.Endpoint) (scrape.Doer, func()) { return http.DefaultClient, func() {} }
 
 // replace makes the endpoints those; another weight makes others of them.
 func (s *stage) replace(weight float64, ids ...string) {
@@ -282,14 +288,15 @@ func TestHoldersTellHowOften(t *testing.T) {
 
 // Of many that hold the same, each look sees others, and those that hold more always.
 func TestPage(t *testing.T) {
-	var x prefixes
+	var turn atomic.Uint32
+	bytes := func(m *prefix.Match) int { return m.Bytes }
 	ms := []prefix.Match{{Bytes: 640}, {Bytes: 128}, {Bytes: 128}, {Bytes: 128}, {Bytes: 128}, {Bytes: 128}, {Bytes: 64}}
 	for i := range ms {
 		ms[i].Seen = i
 	}
 	seen := map[int]int{}
 	for range 100 {
-		page := x.page(ms, 3)
+		page := page(ms, 3, bytes, &turn)
 		got := append(append([]prefix.Match{}, page[0]...), page[1]...)
 		if len(got) != 3 || got[0].Bytes != 640 {
 			t.Fatalf("%v", got)
@@ -307,13 +314,13 @@ func TestPage(t *testing.T) {
 		t.Error("one that holds less is seen instead of one that holds more")
 	}
 	for n := range 10 {
-		page := x.page(ms, n)
+		page := page(ms, n, bytes, &turn)
 		if got := len(page[0]) + len(page[1]); got != min(n, len(ms)) {
 			t.Errorf("%d of %d for %d places", got, len(ms), n)
 		}
 	}
-	x.turn.Store(1<<32 - 1) // which wraps
-	x.page(ms, 3)
+	turn.Store(1<<32 - 1) // which wraps
+	page(ms, 3, bytes, &turn)
 }
 
 // A counter of the engine's that goes down says that it was started again.
@@ -391,7 +398,7 @@ func TestCapacityIsTold(t *testing.T) {
 func TestMoreEndpointsThanTheIndexTakes(t *testing.T) {
 	cfg := DefaultConfig().Prefix
 	cfg.Index.MaxEndpoints = 2
-	x, err := newPrefixes(cfg, time.Second, slog.New(slog.DiscardHandler), nil)
+	x, err := newPrefixes(cfg, time.Second, nobody, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"hash/maphash"
 
 	"github.com/llmgw/llmgw/router/openai"
 	"github.com/llmgw/llmgw/router/prefix"
@@ -22,6 +25,26 @@ type prompt struct {
 
 	sent prefix.Sent
 	to   *member // that sent was sent to; nil: nobody, or what became of it is told
+
+	// Of models of which an engine tells its cache.
+	hashing  bool // some engine does
+	hash     maphash.Hash
+	turns    [keptTurns]turnEnd // the last ones, a ring
+	ended    int                // turns so far
+	sum      uint64             // of all
+	salt     string
+	whole    *tokenized // its tokens; nil: not known
+	tokens   []uint32   // its tokens, or the first ones; empty: not known
+	tokensOf int        // how many there are up to
+	bytesOf  int        // so many bytes
+	exact    []exactMatch
+	blocks   prefix.Result
+	begun    prefix.Result
+	held     []beginning
+	marks    []uint32 // by slot of a follower: those that are in held have marked
+	marked   uint32
+	under    prefix.ID // that it is under way at; zero: nowhere
+	promised int       // tokens, by events; -1: by another source
 }
 
 // readState is what came of reading a body.
@@ -54,6 +77,13 @@ func (p *prompt) read(model string) bool {
 	}
 	p.model, p.state = model, readNothing
 	p.chain.Reset(prefix.Root(model))
+	p.tokens, p.whole = nil, nil
+	if p.hashing = len(p.x.exact.all.Load().models[model]) > 0; p.hashing {
+		p.ended = 0
+		p.hash.SetSeed(p.x.exact.tokens.seed)
+		_, _ = p.hash.WriteString(model)
+		_ = p.hash.WriteByte(byte(p.path))
+	}
 	switch err := p.peek.WritePrompt(p, p.body); {
 	case errors.Is(err, errEnough):
 		p.state = readPart
@@ -68,21 +98,65 @@ func (p *prompt) Write(b []byte) (int, error) {
 	if p.chain.Bytes() > maxPromptBytes {
 		return 0, errEnough
 	}
+	if p.hashing {
+		p.count(b)
+	}
 	return p.chain.Write(b)
+}
+
+// count makes the sums of p by which its tokens are known.
+func (p *prompt) count(b []byte) {
+	at := p.chain.Bytes()
+	for {
+		i := bytes.IndexByte(b, turnMark)
+		if i < 0 {
+			_, _ = p.hash.Write(b)
+			return
+		}
+		_, _ = p.hash.Write(b[:i])
+		if at += i; at > 0 {
+			p.turns[p.ended%keptTurns] = turnEnd{p.hash.Sum64(), at}
+			p.ended++
+		}
+		_ = p.hash.WriteByte(turnMark)
+		b, at = b[i+1:], at+1
+	}
+}
+
+// turnEnds returns where the last turns of p end, the last of all aside, in their
+// order.
+func (p *prompt) turnEnds() []turnEnd {
+	if p.ended <= keptTurns {
+		return p.turns[:p.ended]
+	}
+	first := p.ended % keptTurns
+	rotated := p.turns
+	n := copy(p.turns[:], rotated[first:])
+	copy(p.turns[n:], rotated[:first])
+	p.ended = keptTurns // in order, and a further call leaves them so
+	return p.turns[:]
+}
+
+// Prepare implements [router.Preparer].
+func (p *prompt) Prepare(ctx context.Context, model string) {
+	if p.read(model) {
+		p.x.exact.prepare(ctx, p, model)
+	}
 }
 
 // Answered implements [router.Prompt].
 func (p *prompt) Answered(u openai.Usage) {
 	m := p.to
 	p.to = nil
+	p.x.exact.over(p, true)
 	if m == nil || p.state != readWhole {
 		return // how many of the tokens are of the part that was read nobody knows
 	}
 	tokens, _ := u.PromptTokens.Get()
 	cached, known := u.CachedTokens.Get()
-	p.x.index.Observe(p.sent, &p.chain, prefix.Usage{
-		PromptTokens: tokens, CachedTokens: cached, CachedKnown: m.tellsCached(p.path, known),
-	})
+	known = m.tellsCached(p.path, known)
+	p.x.index.Observe(p.sent, &p.chain, prefix.Usage{PromptTokens: tokens, CachedTokens: cached, CachedKnown: known})
+	p.x.exact.answered(p, tokens, cached, known)
 }
 
 // tellsCached reports whether an answer says how many tokens were cached. vLLM
@@ -100,6 +174,7 @@ func (m *member) tellsCached(path uint32, said bool) bool {
 
 // Lost implements [router.Prompt].
 func (p *prompt) Lost() {
+	p.x.exact.over(p, false)
 	if p.to != nil {
 		p.x.index.Failed(p.sent, &p.chain)
 		p.to = nil
@@ -109,21 +184,30 @@ func (p *prompt) Lost() {
 // Release implements [router.Prompt].
 func (p *prompt) Release() {
 	x := p.x
+	x.exact.over(p, true)
 	if p.chain.Bytes() > keptPromptBytes {
 		return
 	}
 	p.x, p.peek, p.body, p.model, p.to = nil, nil, nil, "", nil
+	p.tokens, p.whole, p.salt = nil, nil, ""
+	clear(p.held[:cap(p.held)])
+	clear(p.exact[:cap(p.exact)])
 	x.prompts.Put(p)
 }
+
+const (
+	pathChat = 1
+	pathText = 2
+)
 
 // pathBit returns the bit of a path in member.says. What has none of its own
 // shares one.
 func pathBit(path string) uint32 {
 	switch path {
-	case "/v1/chat/completions":
-		return 1
-	case "/v1/completions":
-		return 2
+	case chatRoute:
+		return pathChat
+	case textRoute:
+		return pathText
 	case "/v1/responses":
 		return 4
 	case "/v1/messages":

@@ -10,8 +10,8 @@ import (
 // ExactConfig is the tunable data of an [Exact]. Start from DefaultExactConfig.
 type ExactConfig struct {
 	// MaxBlocks bounds the blocks of all endpoints together, one that two hold
-	// counting twice. One takes up to some 150 bytes. Default 1,048,576; at
-	// least 1,024.
+	// counting twice. One takes up to some 150 bytes. Default 1048576; at
+	// least 1024.
 	MaxBlocks int `yaml:"max_blocks"`
 	// MaxEndpoints bounds the endpoints. Default 4096; 1 to 65536.
 	MaxEndpoints int `yaml:"max_endpoints"`
