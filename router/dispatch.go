@@ -21,6 +21,7 @@ func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
 	pool := c.rt.deps.Endpoints.Snapshot()
 	c.beginPrompt(data)
 	c.request()
+	c.sched.PoolVersion = pool.Version()
 	done, spent := c.try(m, pool.ForModel(m.Name), data)
 	spent = spent || c.pin != "" // what it refers to is nowhere else
 	var refused *openai.Error    // by the admission of a fallback
@@ -38,6 +39,7 @@ func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
 		}
 		pool = c.rt.deps.Endpoints.Snapshot()
 		c.tried = c.tried[:0]
+		c.sched.PoolVersion = pool.Version()
 		done, spent = c.try(f, pool.ForModel(f.Name), data)
 	}
 	switch {
@@ -82,6 +84,9 @@ func (c *call) request() {
 	if c.prompt != nil {
 		c.sched.Prompt = c.prompt
 	}
+	if hash := c.rt.deps.SessionHash; hash != nil && c.out.Session != "" {
+		c.sched.SessionHash = hash(c.out.Session)
+	}
 }
 
 // try sends the request to endpoints of one model. done: the client has its
@@ -109,7 +114,12 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 		}
 		c.sched.Model, c.sched.Tried, c.sched.Now = m.Name, c.tried, now
 		e, place, err := rt.deps.Scheduler.Decide(profile, &c.sched, pool, nil, &c.decision)
-		c.out.Decision = &c.decision
+		if !errors.Is(err, schedule.ErrUnknownProfile) { // that one decides nothing
+			c.out.Decision = &c.decision
+			if rt.decisions != nil {
+				rt.decisions.RecordDecision(&c.out, c.pin != "")
+			}
+		}
 		if err != nil {
 			if none, ok := errors.AsType[*schedule.NoEndpointError](err); ok {
 				if in := none.RetryAfter; in > 0 && (c.again == 0 || in < c.again) {

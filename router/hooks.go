@@ -117,6 +117,17 @@ type Recorder interface {
 	Record(o *Outcome)
 }
 
+// DecisionRecorder is what a [Recorder] may be besides: it is then told of each
+// decision, those that a retry or a fallback follows included.
+type DecisionRecorder interface {
+	// RecordDecision is called when a decision has been made, before anything is
+	// sent, and must not block. The Outcome and all it points to are valid until
+	// it returns; it has what is known by then, and Decision. Its Attempts are
+	// those before this one. pinned: there was only one endpoint that the request
+	// could go to.
+	RecordDecision(o *Outcome, pinned bool)
+}
+
 // Models is the router's view of the catalog.
 type Models interface {
 	// Catalog returns the models as they are now. A request calls it once and
@@ -210,4 +221,6 @@ type Outcome struct {
 
 	// Decision is the record of the last decision; nil if none was made.
 	Decision *schedule.Decision
+	// Prompt is what Deps.Prompts made of the prompt; nil if it was not asked.
+	Prompt Prompt
 }

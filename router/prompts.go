@@ -47,6 +47,7 @@ func (c *call) beginPrompt(data []byte) {
 		return
 	}
 	c.prompt = c.rt.deps.Prompts.Prompt(c.route.path, p, data)
+	c.out.Prompt = c.prompt
 }
 
 // endAttempt tells the index what became of the prompt at the endpoint it was sent

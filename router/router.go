@@ -38,7 +38,10 @@ type Deps struct {
 	Caller   Caller   // nil: everybody is nobody in particular and may use everything
 	Charger  Charger  // nil: nothing costs anything
 	Admitter Admitter // nil: every request may run at once
-	Recorder Recorder // nil: nothing is recorded
+	Recorder Recorder // nil: nothing is recorded; it may be a DecisionRecorder, too
+	// SessionHash is what decisions find a session by in place of its own hash;
+	// see schedule.Request. Nil: its own.
+	SessionHash func(session string) uint64
 
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil leaves metrics unregistered
@@ -57,6 +60,8 @@ type Router struct {
 	notices notices
 	calls   sync.Pool
 	created time.Time
+
+	decisions DecisionRecorder // Deps.Recorder; nil: it is none
 }
 
 // New validates cfg, looks whether its directory is there, and returns a Router.
@@ -102,6 +107,7 @@ func New(cfg Config, deps Deps) (*Router, error) {
 		return nil, fmt.Errorf("router: register metrics: %w", err)
 	}
 	rt.calls.New = func() any { return new(call) }
+	rt.decisions, _ = deps.Recorder.(DecisionRecorder)
 	return rt, nil
 }
 

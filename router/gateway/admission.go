@@ -66,7 +66,11 @@ func (g *Gateway) newAdmitter(cfg Config, deps Deps) (*admitter, error) {
 	if !core.Enabled {
 		return nil, nil //nolint:nilnil // no admission is no error
 	}
-	ctl, err := admission.New(core, admission.Deps{Load: loads{g.endpoints}, Registerer: deps.Registerer})
+	parts := admission.Deps{Load: loads{g.endpoints}, Registerer: deps.Registerer}
+	if g.recorder != nil {
+		parts.Recorder = g.recorder.Admission()
+	}
+	ctl, err := admission.New(core, parts)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,8 @@ type Config struct {
 	Scoring schedule.Config `yaml:"scoring"`
 	// Prefix is what is remembered of the prompts that were sent to which engine.
 	Prefix Prefix `yaml:"prefix"`
+	// Recorder is where decisions are written down.
+	Recorder Recorder `yaml:"recorder"`
 	// Models are the names that clients may use. Default none: every model
 	// that an endpoint serves can be asked for by that name.
 	Models []catalog.Model `yaml:"models"`
@@ -70,6 +72,7 @@ func DefaultConfig() Config {
 		Admission: defaultAdmission(),
 		Scoring:   schedule.DefaultConfig(),
 		Prefix:    defaultPrefix(),
+		Recorder:  defaultRecorder(),
 	}
 }
 
@@ -91,6 +94,7 @@ func (c Config) validate(profiles []string) error {
 	errs = append(errs, under("scoring.", scoring.Validate())...)
 	errs = append(errs, under("prefix.", c.Prefix.validate()...)...)
 	errs = append(errs, c.validateAdmission()...)
+	errs = append(errs, c.validateRecorder()...)
 	errs = append(errs, under("", catalog.Validate(c.Models))...)
 	specs := make([]endpoint.Spec, len(c.Endpoints))
 	for i, e := range c.Endpoints {

@@ -21,9 +21,11 @@ import (
 	"github.com/llmgw/llmgw/engines/vllm"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/gateway/flight"
 	"github.com/llmgw/llmgw/router/proxy"
 	"github.com/llmgw/llmgw/router/schedule"
 	"github.com/llmgw/llmgw/router/scrape"
+	"github.com/llmgw/llmgw/storage/record"
 )
 
 // ErrNoEndpoint: no endpoint would take a request now.
@@ -39,7 +41,7 @@ type Deps struct {
 	Caller   router.Caller
 	Charger  router.Charger
 	Admitter router.Admitter
-	Recorder router.Recorder
+	Recorder router.Recorder // may be a router.DecisionRecorder, too
 
 	// Profiles are routing profiles added to the built-in ones; one of the same
 	// name replaces it.
@@ -50,6 +52,14 @@ type Deps struct {
 	// Contracts are what is known of engines' metrics, in the order in which an
 	// unknown engine is recognised. Nil means [Contracts].
 	Contracts []engines.MetricContract
+
+	// Log is a flight recorder's log that the caller runs, in place of the one that
+	// Config.Recorder describes. One gateway at a time may write to it; records of
+	// other types than package flight's may stand in it, too.
+	Log *record.Log
+	// Writer is the program and its version, for who reads the log that
+	// Config.Recorder describes.
+	Writer string
 
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil leaves metrics unregistered
@@ -70,10 +80,13 @@ type Gateway struct {
 	endpoints *endpoint.Set
 	proxy     *proxy.Proxy
 	scraper   *scrape.Scraper
+	scheduler *schedule.Scheduler
 	router    *router.Router
-	prefixes  *prefixes      // nil: switched off
-	events    *scrape.Events // nil with prefixes
-	admitter  *admitter      // nil: admission is off, or an embedder's own
+	recorder  *flight.Recorder // nil: there is neither ring nor log
+	flightLog *record.Log      // the recorder's, if it is the gateway's own to run
+	prefixes  *prefixes        // nil: switched off
+	events    *scrape.Events   // nil with prefixes
+	admitter  *admitter        // nil: admission is off, or an embedder's own
 	trust     *trust
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil is TCP
 	profiles  []string                                                          // names that models may use
@@ -118,8 +131,10 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	scheduler, err := schedule.New(cfg.scoring(), scheduling)
-	if err != nil {
+	if g.scheduler, err = schedule.New(cfg.scoring(), scheduling); err != nil {
+		return nil, err
+	}
+	if err := g.newRecorder(cfg, deps); err != nil {
 		return nil, err
 	}
 	contracts := deps.Contracts
@@ -142,9 +157,14 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	}
 	core := cfg.Router.core()
 	core.BandHeader = cfg.Admission.BandHeader
+	var sessions func(string) uint64
+	if g.recorder != nil && g.recorder.Logs() {
+		sessions = g.recorder.SessionHash
+	}
 	g.router, err = router.New(core, router.Deps{
-		Proxy: g.proxy, Endpoints: g.endpoints, Scheduler: scheduler, Models: &g.models, Prompts: prompts,
-		Caller: deps.Caller, Charger: deps.Charger, Admitter: deps.Admitter, Recorder: explaining{g.log, deps.Recorder},
+		Proxy: g.proxy, Endpoints: g.endpoints, Scheduler: g.scheduler, Models: &g.models, Prompts: prompts,
+		Caller: deps.Caller, Charger: deps.Charger, Admitter: deps.Admitter,
+		Recorder: g.recording(explaining{g.log, deps.Recorder}, deps.Recorder), SessionHash: sessions,
 		Logger: g.log, Registerer: deps.Registerer,
 	})
 	if err != nil {
@@ -190,8 +210,9 @@ func (g *Gateway) Reload(cfg Config) error {
 	return nil
 }
 
-// Run scrapes the engines, follows what they tell of their caches, drops connections that nobody uses, and ends waits for
-// admission that last too long, until ctx is done; then it returns nil. Before
+// Run scrapes the engines, follows what they tell of their caches, drops connections
+// that nobody uses, ends waits for admission that last too long and writes the
+// recorder's log, until ctx is done; then it returns nil. Before
 // it requests are served on what this router knows by itself; once it has ended,
 // admission refuses them, so end it after the last one.
 func (g *Gateway) Run(ctx context.Context) error {
@@ -203,6 +224,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	if g.prefixes != nil {
 		loops = append(loops, g.prefixes.watch, g.prefixes.exact.run, g.events.Run)
+	}
+	if g.flightLog != nil { // to the last of what the others decide
+		logged, end := context.WithCancel(context.WithoutCancel(ctx))
+		var writing sync.WaitGroup
+		writing.Go(func() { g.keepLog(logged) })
+		defer writing.Wait()
+		defer end()
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(loops))

@@ -23,6 +23,8 @@ type prompt struct {
 	chain prefix.Chain
 	found prefix.Result
 
+	written []uint64 // for the recorder; see recorded
+
 	sent prefix.Sent
 	to   *member // that sent was sent to; nil: nobody, or what became of it is told
 

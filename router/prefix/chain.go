@@ -76,6 +76,13 @@ func (c *Chain) WriteString(s string) (int, error) {
 // Bytes is how many bytes were written since Reset.
 func (c *Chain) Bytes() int { return c.bytes }
 
+// Chunks is how many whole chunks of ChunkBytes were written and are told apart.
+func (c *Chain) Chunks() int { return len(c.hashes) }
+
+// Hash is the hash of all up to the end of a chunk, by index. Two chains below one
+// root have the same there if they are the same up to there.
+func (c *Chain) Hash(chunk int) uint64 { return c.hashes[chunk] }
+
 // add takes the whole chunks of p and returns what is left.
 func (c *Chain) add(p []byte) []byte {
 	n := len(p) / ChunkBytes

@@ -102,9 +102,9 @@ func (d *Decision) votesOf(scorer int) []float64 {
 
 // reset makes the record ready for a decision.
 func (d *Decision) reset(p *compiled, req *Request, draw uint64) {
-	d.Profile, d.Model, d.Session, d.Pin, d.At = p.Name, req.Model, req.Session != "", req.Pin, req.Now
+	d.Profile, d.Model, d.Pin, d.At = p.Name, req.Model, req.Pin, req.Now
 	d.Tenant, d.Band = req.Tenant, req.Band
-	d.SessionHash, _ = req.sessionHash()
+	d.SessionHash, d.Session = req.sessionHash()
 	d.Prompt, d.PromptBytes, d.MaxTokens, d.Stream = false, req.PromptBytes, req.MaxTokens, req.Stream
 	d.Pool, d.PoolVersion, d.Sampled = 0, req.PoolVersion, false
 	d.holders.reset()

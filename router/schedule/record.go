@@ -34,9 +34,8 @@ const (
 // made on, the draw and the pick, and not votes and scores, which follow from
 // them. It has no text but the names of the profile and of the filters that
 // dropped something; endpoints and the session are hashes. The hash of a session
-// is not keyed: who must not let it be guessed at passes sessions to Decide that
-// are keyed digests already. A candidate takes some 20 to 45 bytes. The error is
-// always nil.
+// is not keyed: who must not let it be guessed at gives Request.SessionHash a keyed
+// one. A candidate takes some 20 to 45 bytes. The error is always nil.
 func (d *Decision) AppendBinary(b []byte) ([]byte, error) {
 	var known byte
 	set := func(bit byte, on bool) {

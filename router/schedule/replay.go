@@ -39,7 +39,7 @@ func (s *Scheduler) Replay(profile string, rec *Decision) (int, error) {
 	}
 	req := &Request{
 		Model: rec.Model, Tenant: rec.Tenant, Band: rec.Band, PromptBytes: rec.PromptBytes, MaxTokens: rec.MaxTokens,
-		Stream: rec.Stream, Now: rec.At, PoolVersion: rec.PoolVersion, replayed: rec.SessionHash,
+		Stream: rec.Stream, Now: rec.At, PoolVersion: rec.PoolVersion, SessionHash: rec.SessionHash,
 	}
 	picked, err := p.judge(req, rec)
 	if err != nil {

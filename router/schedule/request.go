@@ -17,6 +17,11 @@ type Request struct {
 	Tenant, Band string
 	// Session is the affinity key, empty for none.
 	Session string
+	// SessionHash is what the session is found by in place of Session's own hash,
+	// 0 for that: who writes decisions down passes a keyed one, by which nobody can
+	// guess sessions. Routers that use different ones keep a session at different
+	// endpoints.
+	SessionHash uint64
 	// Prompt is what Deps.Prefixes knows the prompt by, nil for nothing. A
 	// pointer costs no allocation here.
 	Prompt any
@@ -38,16 +43,14 @@ type Request struct {
 	// slice, which nobody changes: decisions on a large one remember what it is
 	// made of.
 	PoolVersion uint64
-
-	replayed uint64 // stands for Session where a decision is made again
 }
 
 // sessionHash returns what the session is found by, false if there is none.
 func (r *Request) sessionHash() (uint64, bool) {
-	if r.Session != "" {
+	if r.SessionHash == 0 && r.Session != "" {
 		return hashSession(r.Session), true
 	}
-	return r.replayed, r.replayed != 0
+	return r.SessionHash, r.SessionHash != 0
 }
 
 // Candidate is one endpoint with the signals that a decision is made on, as

@@ -69,6 +69,9 @@ func (l *Log) Append(t Type, at time.Time, payload []byte) error {
 	return l.buffer.append(t, at, payload)
 }
 
+// Key returns the key that the log's fingerprints are made with.
+func (l *Log) Key() Key { return l.deps.Key }
+
 // Stats returns what was counted since New.
 func (l *Log) Stats() Stats { return l.buffer.counts() }
 
@@ -102,6 +105,45 @@ func (l *Log) Run(ctx context.Context) error {
 		l.lose()
 		return err
 	}
+	return l.run(ctx, dir)
+}
+
+// reopenEvery is how long Keep waits between two tries to open the directory.
+const reopenEvery = 5 * time.Second
+
+// Keep is Run for who goes on without a log: a directory that cannot be made,
+// opened or locked is logged and counted as any error of the disk is, and tried
+// again every 5 seconds, while the buffer fills and then drops. Call it in place
+// of Run.
+func (l *Log) Keep(ctx context.Context) error {
+	defer close(l.ended)
+	defer l.buffer.close()
+	again := time.NewTicker(reopenEvery)
+	defer again.Stop()
+	for {
+		dir, err := openDirectory(l.cfg, l.deps)
+		if err == nil {
+			l.report(nil)
+			return l.run(ctx, dir)
+		}
+		l.report(err)
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				if lost := l.lose(); lost > 0 {
+					err = fmt.Errorf("record: %d records are lost: %w", lost, err)
+				}
+				return err
+			case reply := <-l.flushes:
+				reply <- err
+			case <-again.C:
+				waiting = false
+			}
+		}
+	}
+}
+
+func (l *Log) run(ctx context.Context, dir *directory) error {
 	l.dir = dir
 	l.synced = time.Now()
 	tick := time.NewTicker(l.cfg.FlushInterval)

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -15,6 +16,7 @@ import (
 // be called concurrently, Close excepted.
 type Reader struct {
 	root *os.Root
+	only string // the one segment that is read; empty: all
 }
 
 // Open opens a log's directory for reading. A directory that is not there is an
@@ -25,6 +27,23 @@ func Open(dir string) (*Reader, error) {
 		return nil, fmt.Errorf("record: open the log: %w", err)
 	}
 	return &Reader{root: root}, nil
+}
+
+// OpenFile opens one segment for reading, whatever the file is called.
+func OpenFile(path string) (*Reader, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("record: open the segment: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is no file", ErrInvalid, path)
+	}
+	r, err := Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	r.only = filepath.Base(path)
+	return r, nil
 }
 
 // Close gives the directory free. No iteration may be under way.
@@ -42,10 +61,13 @@ func (r *Reader) Close() error { return r.root.Close() }
 // says that they have nothing in that time: they are not read.
 func (r *Reader) Entries(from, to time.Time) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		names, err := segmentNames(r.root)
-		if err != nil {
-			yield(Entry{}, err)
-			return
+		names := []string{r.only}
+		if r.only == "" {
+			var err error
+			if names, err = segmentNames(r.root); err != nil {
+				yield(Entry{}, err)
+				return
+			}
 		}
 		w := newWindow(from, to)
 		for i, name := range names {

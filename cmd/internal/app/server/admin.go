@@ -20,9 +20,13 @@ func newMetricsMux(e *exposer, h *health) *http.ServeMux {
 }
 
 // newAdminMux adds what only operators on this machine may see. pprof stands
-// here alone, because the heap holds keys and prompts.
-func newAdminMux(e *exposer, h *health) http.Handler {
+// here alone, because the heap holds keys and prompts. decisions is nil where the
+// data plane remembers none.
+func newAdminMux(e *exposer, h *health, decisions http.Handler) http.Handler {
 	mux := newMetricsMux(e, h)
+	if decisions != nil {
+		mux.Handle("GET /debug/decisions", decisions)
+	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/fx"
 
+	"github.com/llmgw/llmgw/cmd/internal/app"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/router/gateway"
 )
@@ -15,7 +16,7 @@ func gatewayModule(cfg gateway.Config) fx.Option {
 	return fx.Module("gateway",
 		fx.Provide(
 			func(log *slog.Logger, reg prometheus.Registerer) (*gateway.Gateway, error) {
-				return gateway.New(cfg, gateway.Deps{Logger: log, Registerer: reg})
+				return gateway.New(cfg, gateway.Deps{Logger: log, Registerer: reg, Writer: "llmgw " + app.ReadVersion().Version})
 			},
 			func(g *gateway.Gateway) dataPlane { return plane{g} },
 		),
