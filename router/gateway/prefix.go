@@ -181,7 +181,7 @@ func (ms *members) of(id prefix.ID) *member {
 // asks.
 func (x *prefixes) Prompt(path string, peek *openai.Peek, body []byte) router.Prompt {
 	p := x.prompts.Get().(*prompt)
-	p.x, p.path, p.peek, p.body = x, pathBit(path), peek, body
+	p.x, p.path, p.peek, p.body, p.trial = x, pathBit(path), peek, body, false
 	return p
 }
 
@@ -191,10 +191,18 @@ func (x *prefixes) Holders(req *schedule.Request, out []schedule.Holder) (n, pro
 	if !ok || !p.read(req.Model) {
 		return 0, 0
 	}
-	x.index.Lookup(&p.chain, &p.found)
+	turn := &x.turn
+	if req.Trial {
+		turn = new(atomic.Uint32)
+		turn.Store(x.turn.Load())
+		x.index.Peek(&p.chain, &p.found)
+		x.exact.recall(p)
+	} else {
+		x.index.Lookup(&p.chain, &p.found)
+	}
 	if len(p.tokens) > 0 {
 		x.rank(p, req.Model)
-		for _, h := range page(p.held, len(out), func(h *beginning) int { return h.bytes }, &x.turn) {
+		for _, h := range page(p.held, len(out), func(h *beginning) int { return h.bytes }, turn) {
 			for i := range h {
 				out[n] = schedule.Holder{
 					Endpoint: h[i].endpoint, Bytes: h[i].bytes, Exact: h[i].source == sourceExact, Seen: h[i].seen, Doubt: h[i].doubt,
@@ -205,7 +213,7 @@ func (x *prefixes) Holders(req *schedule.Request, out []schedule.Holder) (n, pro
 		return n, p.found.PromptBytes
 	}
 	members := x.members.Load()
-	for _, m := range page(p.found.Matches, len(out), func(m *prefix.Match) int { return m.Bytes }, &x.turn) {
+	for _, m := range page(p.found.Matches, len(out), func(m *prefix.Match) int { return m.Bytes }, turn) {
 		for i := range m {
 			holder := members.of(m[i].ID)
 			if holder == nil {

@@ -427,7 +427,11 @@ func (p *prompt) lookExact(x *exacts, fs *followers, model string) {
 		}
 		asked[n] = lora
 		n++
-		x.index.Lookup(prefix.Prompt{Root: exactRoot, Tokens: p.tokens, Extra: p.extra(lora)}, &p.blocks)
+		look := x.index.Lookup
+		if p.trial {
+			look = x.index.Peek
+		}
+		look(prefix.Prompt{Root: exactRoot, Tokens: p.tokens, Extra: p.extra(lora)}, &p.blocks)
 		for _, m := range slices.Backward(p.blocks.Matches) { // those that hold most are last
 			f := fs.of(m.ID)
 			if f == nil || loraOf(f, model, loras) != lora {

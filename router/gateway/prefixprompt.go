@@ -17,6 +17,9 @@ type prompt struct {
 	path uint32 // its bit in member.says
 	peek *openai.Peek
 	body []byte
+	// trial: the request is not going to be sent; what is only looked at must
+	// neither count nor be kept for it.
+	trial bool
 
 	model string // below which chain is rooted; empty: not read yet
 	state readState

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,6 +197,41 @@ func (t *tokens) longest(sums []turnEnd) (*tokenized, int) {
 		}
 	}
 	return nil, 0
+}
+
+// peek is get and, where a prompt is not known, longest, for who only wants to
+// know: nothing is kept for it. at is -1 for the whole prompt.
+func (t *tokens) peek(sum uint64, turns []turnEnd) (z *tokenized, at int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e, ok := t.known[sum]; ok {
+		return e.Value.(*tokenized), -1
+	}
+	for i, turn := range slices.Backward(turns) {
+		if e, ok := t.known[turn.sum]; ok {
+			return e.Value.(*tokenized), i
+		}
+	}
+	return nil, 0
+}
+
+// recall is prepare for a request that is not going to be sent: p gets the tokens
+// that are known, and nobody is asked for more.
+func (x *exacts) recall(p *prompt) {
+	p.trial = true
+	p.tokens, p.whole, p.tokensOf, p.bytesOf = nil, nil, 0, 0
+	if _, ok := kind(p.path); !ok || !p.hashing || p.state != readWhole {
+		return
+	}
+	p.sum = p.hash.Sum64()
+	p.salt = saltOf(p.body)
+	switch z, at := x.tokens.peek(p.sum, p.turnEnds()); {
+	case z == nil:
+	case at < 0:
+		p.take(z)
+	case len(z.tokens) > seamTokens:
+		p.tokens, p.tokensOf, p.bytesOf = z.tokens[:len(z.tokens)-seamTokens], len(z.tokens), p.turnEnds()[at].bytes
+	}
 }
 
 // put remembers the tokens of a prompt.

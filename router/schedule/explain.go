@@ -25,6 +25,11 @@ type Explanation struct {
 	Pool       int  `json:"pool"`
 	Considered int  `json:"considered"`
 	Sampled    bool `json:"sampled"`
+	// Sample is, in an outlook on a pool so large that decisions look at a part of
+	// it only, how large that part is; the outlook has looked at all. ChanceDraws
+	// is from how many decisions Chance was estimated; absent: it is exact.
+	Sample      int `json:"sample,omitempty"`
+	ChanceDraws int `json:"chance_draws,omitempty"`
 	// PromptBytes is the length of the prompt as the prefix index counts it;
 	// absent if no candidate holds any of it.
 	PromptBytes int                    `json:"prompt_bytes,omitempty"`
@@ -38,6 +43,7 @@ type CandidateExplanation struct {
 	Endpoint       string   `json:"endpoint"`
 	Picked         bool     `json:"picked"`
 	Score          float64  `json:"score"`
+	Chance         *float64 `json:"chance,omitempty"` // of being picked, in [0,1]; in an outlook only
 	Weight         float64  `json:"weight"`
 	InFlight       int64    `json:"in_flight"`
 	Stale          bool     `json:"stale"`
@@ -72,6 +78,9 @@ type DropExplanation struct {
 	Endpoint string `json:"endpoint"`
 	Filter   string `json:"filter"`
 	State    string `json:"state,omitempty"`
+	// AdmitsInSeconds is when the breaker lets a request through if nothing
+	// happens meanwhile; absent: it would at once.
+	AdmitsInSeconds float64 `json:"admits_in_seconds,omitempty"`
 }
 
 // String is the explanation in one line, as for a log: the pick, for whom if
@@ -146,6 +155,7 @@ func (d *Decision) Explain() *Explanation {
 		gone := DropExplanation{Endpoint: nameOf(drop.Endpoint, drop.Hash()), Filter: drop.Filter}
 		if drop.Endpoint != nil {
 			gone.State = drop.Endpoint.State(d.At).String()
+			gone.AdmitsInSeconds = drop.Endpoint.AdmitsIn(d.At).Seconds()
 		}
 		x.Dropped = append(x.Dropped, gone)
 	}

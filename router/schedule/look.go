@@ -174,11 +174,12 @@ func weightedRank(weight, plain float64) float64 { return -weight / math.Log(pla
 // pick can be made again without the sampling.
 type splitMix uint64
 
-func (m *splitMix) float() float64 {
+func (m *splitMix) next() uint64 {
 	*m += 0x9e3779b97f4a7c15
 	h := uint64(*m)
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
-	h ^= h >> 31
-	return float64(h>>11) / (1 << 53)
+	return h ^ h>>31
 }
+
+func (m *splitMix) float() float64 { return float64(m.next()>>11) / (1 << 53) }

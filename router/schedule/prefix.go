@@ -12,7 +12,8 @@ type PrefixIndex interface {
 	// and the length of the whole prompt in bytes. The longest beginnings come
 	// first and, of equal ones, those that have it most surely: what does not
 	// fit is taken to hold nothing. No endpoint is there twice. An endpoint that
-	// the decision's pool does not have is ignored.
+	// the decision's pool does not have is ignored. Where req.Trial is set, it
+	// counts and remembers nothing.
 	Holders(req *Request, out []Holder) (n int, promptBytes int)
 	// Picked tells that req goes to e, which is about to hold all of the prompt.
 	// It is called once for each decision that ends with a place in flight,

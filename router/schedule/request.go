@@ -34,6 +34,9 @@ type Request struct {
 	MaxTokens int
 	// Stream reports whether the answer is streamed.
 	Stream bool
+	// Trial: nobody is going to be sent anywhere. Outlook sets it, so that the
+	// index neither counts the question nor takes note of it.
+	Trial bool
 	// Tried are the instances that this request has been sent to before.
 	Tried []*endpoint.Endpoint
 	// Now is the time of the decision. Required.

@@ -257,7 +257,7 @@ func TestExplain(t *testing.T) {
 	for _, want := range []string{
 		`"profile":"debug","model":"m","session":true,"at":"2026-11-29T12:00:00Z","picker":"max-score"`,
 		`"load_age_seconds":1.5,"waiting":0,"votes":[{"scorer":"queue","weight":2,"vote":0.8}`,
-		`"dropped":[{"endpoint":"e2","filter":"breaker","state":"cooling"}]`,
+		`"dropped":[{"endpoint":"e2","filter":"breaker","state":"cooling","admits_in_seconds":1}]`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in\n%s", want, text)
