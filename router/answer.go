@@ -22,6 +22,7 @@ func (c *call) refuse(e *openai.Error) {
 		o.Result = ResultCanceled
 	}
 	c.leaveBody()
+	c.explain(c.w.Header())
 	if c.route.shape == shapeAnthropic {
 		anthropic.WriteError(c.w, anthropicError(e), c.id)
 		return
@@ -73,11 +74,13 @@ func (c *call) errorEvent(e *openai.Error) []byte {
 	return openai.ChatErrorEvent(e)
 }
 
-// idHeaders names the request to the client, under both APIs' names.
+// idHeaders names the request to the client, under both APIs' names, and says how
+// its endpoint was chosen if that was asked.
 func (c *call) idHeaders(h http.Header) {
 	ids := []string{c.id}
 	h["X-Request-Id"] = ids
 	h["Request-Id"] = ids
+	c.explain(h)
 }
 
 func notJSONType() *openai.Error {

@@ -29,6 +29,12 @@ type Config struct {
 	// without it the body's "user" does. Default "x-session-id"; empty uses the
 	// body only.
 	SessionHeader string `yaml:"session_header"`
+	// ExplainToLoopback tells requests from this machine's loopback addresses that
+	// have the header "x-llmgw-explain: 1", by the answer's header of that name, how
+	// their endpoint was chosen: endpoints' names, votes, weights. Default false,
+	// since behind a proxy on this machine everybody's requests come from there. It
+	// has no meaning where callers are identified: then their identity says it.
+	ExplainToLoopback bool `yaml:"explain_to_loopback"`
 	// InjectUsage asks engines for usage on streams whose client did not, and
 	// cuts it out of the answer again. Default true.
 	InjectUsage bool `yaml:"inject_usage"`

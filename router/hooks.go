@@ -38,6 +38,9 @@ type Identity struct {
 	// MayUse reports whether the canonical model may be used; nil allows all.
 	// A model that may not be used is answered as one that does not exist.
 	MayUse func(model string) bool
+	// MayExplain: the caller may learn which endpoints there are, how busy they
+	// are, and why one was chosen, by the header x-llmgw-explain. Default false.
+	MayExplain bool
 }
 
 func (i *Identity) allows(model string) bool { return i.MayUse == nil || i.MayUse(model) }

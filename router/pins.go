@@ -94,6 +94,21 @@ func (p *pins) find(now time.Time, id string) (pin, bool) {
 	return at.pin, true
 }
 
+// peek is find for who only wants to know: it keeps nothing remembered.
+func (p *pins) peek(now time.Time, id string) (pin, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e, ok := p.entries[id]
+	if !ok {
+		return pin{}, false
+	}
+	at := e.Value.(*pinned)
+	if now.After(at.until) || at.disputed {
+		return pin{}, false
+	}
+	return at.pin, true
+}
+
 // forget drops what is known of the response.
 func (p *pins) forget(id string) {
 	p.mu.Lock()

@@ -42,12 +42,14 @@ type Preparer interface {
 // beginPrompt prepares for the index what decisions are to know of the prompt. A body
 // that goes on from what an engine keeps does not have all of it.
 func (c *call) beginPrompt(data []byte) {
-	p := &c.peek
-	if c.rt.deps.Prompts == nil || !c.route.prompt || c.pin != "" || p.HasPrevious || p.HasConversation {
-		return
+	if c.rt.readsPrompt(c.route, &c.peek, c.pin) {
+		c.prompt = c.rt.deps.Prompts.Prompt(c.route.path, &c.peek, data)
+		c.out.Prompt = c.prompt
 	}
-	c.prompt = c.rt.deps.Prompts.Prompt(c.route.path, p, data)
-	c.out.Prompt = c.prompt
+}
+
+func (rt *Router) readsPrompt(at route, p *openai.Peek, pin string) bool {
+	return rt.deps.Prompts != nil && at.prompt && pin == "" && !p.HasPrevious && !p.HasConversation
 }
 
 // endAttempt tells the index what became of the prompt at the endpoint it was sent

@@ -52,8 +52,23 @@ func (b *retryBudget) request(now time.Time) { b.cell(now).requests.Add(1) }
 func (b *retryBudget) retry(now time.Time) bool {
 	c := b.cell(now)
 	c.retries.Add(1) // first, so that many at once cannot all see the last one left
-	mine := c.at.Load()
-	var requests, retries int64
+	requests, retries := b.sum(c.at.Load())
+	if retries > b.allowed(requests) {
+		c.retries.Add(-1)
+		return false
+	}
+	return true
+}
+
+// left returns how many more retries the budget has at now. It counts nothing.
+func (b *retryBudget) left(now time.Time) int {
+	mine := now.UnixNano() / int64(budgetSlot)
+	requests, retries := b.sum(mine)
+	return int(max(0, b.allowed(requests)-retries))
+}
+
+// sum returns what was counted in the ten slots up to mine.
+func (b *retryBudget) sum(mine int64) (requests, retries int64) {
 	for i := range b.slots {
 		s := &b.slots[i]
 		if at := s.at.Load(); at > mine-budgetSlots && at <= mine {
@@ -61,9 +76,9 @@ func (b *retryBudget) retry(now time.Time) bool {
 			retries += s.retries.Load()
 		}
 	}
-	if retries > max(b.least, int64(b.ratio*float64(requests))) {
-		c.retries.Add(-1)
-		return false
-	}
-	return true
+	return requests, retries
+}
+
+func (b *retryBudget) allowed(requests int64) int64 {
+	return max(b.least, int64(b.ratio*float64(requests)))
 }

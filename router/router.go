@@ -271,10 +271,19 @@ func (c *call) infer(data []byte) *openai.Error {
 
 // session is the affinity key.
 func (c *call) session() string {
-	if v := c.req.Header[c.rt.cfg.SessionHeader]; len(v) > 0 && v[0] != "" && len(v[0]) <= 1024 {
+	if v := c.req.Header[c.rt.cfg.SessionHeader]; len(v) > 0 && validSession(v[0]) != "" {
 		return v[0]
 	}
 	return c.peek.User
+}
+
+// validSession is what a header says of the session, unless it is too long to be
+// one.
+func validSession(v string) string {
+	if len(v) > 1024 {
+		return ""
+	}
+	return v
 }
 
 // hookError is what a client gets when a hook refused.

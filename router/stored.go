@@ -49,80 +49,103 @@ func (c *call) serveStored() *openai.Error {
 // refers looks at what a request of the Responses API says about what an engine
 // keeps, and returns the model that it goes on with.
 func (c *call) refers(catalog Catalog, m Model) (Model, *openai.Error) {
-	deps := &c.rt.deps
+	rt := c.rt
 	c.store = c.route.stores && !c.peek.NoStore
-	if c.peek.Background && (deps.Charger != nil || deps.Admitter != nil) {
+	var where pin
+	known := false
+	if c.peek.HasPrevious {
+		where, known = rt.pins.find(c.out.Start, c.peek.Previous)
+	}
+	ref, err := rt.refers(&c.peek, &c.identity, catalog, m, where, known)
+	if ref.state != "" {
+		rt.metrics.pinned.WithLabelValues(ref.state).Inc()
+	}
+	if err != nil {
+		return m, err
+	}
+	c.pin = ref.pin
+	return ref.model, nil
+}
+
+// reference is what a request of the Responses API refers to.
+type reference struct {
+	model Model
+	pin   string // the only endpoint that may be asked; empty: any
+	state string // of the previous response, as metrics show it; empty: none was named
+}
+
+// refers says what a body refers to. where is what is remembered of the previous
+// response, if known. It changes nothing.
+func (rt *Router) refers(p *openai.Peek, id *Identity, catalog Catalog, m Model, where pin, known bool) (reference, *openai.Error) {
+	ref := reference{model: m}
+	if p.Background && (rt.deps.Charger != nil || rt.deps.Admitter != nil) {
 		// Its answer is here before its work is done: that would be admitted and
 		// paid for as if it were none.
-		return m, openai.UnsupportedParam("background", "Leave it out; the answer can be streamed.")
+		return ref, openai.UnsupportedParam("background", "Leave it out; the answer can be streamed.")
 	}
-	if c.peek.HasConversation && !c.alone(m) {
-		// Whose it is, and which engine has it, nobody knows.
-		return m, openai.UnsupportedParam("conversation", "Go on from an answer with previous_response_id, or send the whole conversation as input.")
-	}
-	if c.peek.HasPrevious {
-		return c.continues(catalog, m)
-	}
-	return m, nil
-}
-
-// alone reports whether one caller has one engine: then there is nothing to know
-// about where what it kept is, and whose. That engine becomes the only one that
-// may be asked.
-func (c *call) alone(m Model) bool {
-	if c.rt.deps.Caller != nil {
-		return false
-	}
-	pool := c.rt.deps.Endpoints.Snapshot().ForModel(m.Name)
-	if len(pool) != 1 {
-		return false
-	}
-	c.pin = pool[0].ID()
-	return true
-}
-
-// continues prepares a request that goes on from a stored response: it may go
-// only to the endpoint that has it. One that nobody knows, because it was
-// forgotten, deleted or never there, may be anybody's. It returns the model that
-// the endpoint serves, which is a fallback's if that answered before.
-func (c *call) continues(catalog Catalog, m Model) (Model, *openai.Error) {
-	rt, id := c.rt, c.peek.Previous
-	where, ok := rt.pins.find(c.out.Start, id)
-	if !ok {
-		rt.metrics.pinned.WithLabelValues(storedUnknown).Inc()
-		if c.alone(m) {
-			return m, nil
+	alone, isAlone := rt.alone(m)
+	if p.HasConversation {
+		if !isAlone {
+			// Whose it is, and which engine has it, nobody knows.
+			return ref, openai.UnsupportedParam("conversation", "Go on from an answer with previous_response_id, or send the whole conversation as input.")
 		}
-		return m, openai.PreviousNotFound(id)
+		ref.pin = alone
 	}
-	if where.tenant != c.identity.Tenant || !c.identity.allows(where.model) {
-		// An answer can be had out of who goes on from it.
-		rt.metrics.pinned.WithLabelValues(storedUnknown).Inc()
-		return m, openai.PreviousNotFound(id)
+	switch {
+	case !p.HasPrevious:
+		return ref, nil
+	case !known && isAlone:
+		ref.state, ref.pin = storedUnknown, alone
+		return ref, nil
+	case !known, where.tenant != id.Tenant, !id.allows(where.model):
+		// An answer can be had out of who goes on from it: one of somebody else's
+		// is not known here.
+		ref.state = storedUnknown
+		return ref, openai.PreviousNotFound(p.Previous)
 	}
 	if where.model != m.Name && slices.Contains(m.Fallbacks, where.model) {
-		if f, ok := catalog.Resolve(where.model); ok && c.identity.allows(f.Name) {
-			m = f
+		if f, ok := catalog.Resolve(where.model); ok && id.allows(f.Name) {
+			ref.model = f
 		}
 	}
-	if !c.pinTo(where.endpoint, m) {
-		return m, openai.PreviousNotFound(id)
+	ref.pin = where.endpoint
+	if ref.state = rt.pinState(where.endpoint, ref.model); ref.state == storedGone {
+		return ref, openai.PreviousNotFound(p.Previous)
 	}
-	return m, nil
+	return ref, nil
+}
+
+// alone returns the endpoint of the model where one caller has one engine: then
+// there is nothing to know about where what it kept is, and whose. That engine is
+// the only one that may be asked.
+func (rt *Router) alone(m Model) (id string, ok bool) {
+	if rt.deps.Caller != nil {
+		return "", false
+	}
+	pool := rt.deps.Endpoints.Snapshot().ForModel(m.Name)
+	if len(pool) != 1 {
+		return "", false
+	}
+	return pool[0].ID(), true
 }
 
 // pinTo makes an endpoint the only one that may be asked; false if it serves the
 // model no more.
 func (c *call) pinTo(id string, m Model) bool {
 	c.pin = id
-	for _, e := range c.rt.deps.Endpoints.Snapshot().ForModel(m.Name) {
+	state := c.rt.pinState(id, m)
+	c.rt.metrics.pinned.WithLabelValues(state).Inc()
+	return state == storedKnown
+}
+
+// pinState says whether the endpoint still serves the model.
+func (rt *Router) pinState(id string, m Model) string {
+	for _, e := range rt.deps.Endpoints.Snapshot().ForModel(m.Name) {
 		if e.ID() == id {
-			c.rt.metrics.pinned.WithLabelValues(storedKnown).Inc()
-			return true
+			return storedKnown
 		}
 	}
-	c.rt.metrics.pinned.WithLabelValues(storedGone).Inc()
-	return false
+	return storedGone
 }
 
 // stores notes that the endpoint which answers has the response id of the model.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,31 +84,34 @@ func (g *Gateway) newAdmitter(cfg Config, deps Deps) (*admitter, error) {
 
 // Admit implements [router.Admitter].
 func (a *admitter) Admit(ctx context.Context, r router.Admission) (router.Lease, error) {
-	id := r.Identity
-	band, tenant := id.Band, id.Tenant
-	asked := band == "" && tenant == "" // nobody in particular says by itself what it is
-	if asked {
-		band = r.AskedBand
-	}
-	if tenant == "" {
-		tenant = r.Session
-	}
-	if tenant == "" {
-		tenant = host(r.RemoteAddr)
-	}
-	lease, err := a.ctl.Admit(ctx, admission.Request{Pool: r.Model, Band: band, Tenant: tenant})
+	req, asked := a.request(&r)
+	lease, err := a.ctl.Admit(ctx, req)
 	switch {
 	case err == nil:
-		if band == "" {
-			band = a.defaultBand
-		}
-		id.Band = band
+		r.Identity.Band = cmp.Or(req.Band, a.defaultBand)
 		return lease, nil
 	case asked && errors.Is(err, admission.ErrUnknownBand):
-		return nil, a.unknownBand(band)
+		return nil, a.unknownBand(req.Band)
 	default:
 		return nil, refusal(err)
 	}
+}
+
+// request is r in admission's terms; asked: the band is what the client asks for.
+func (a *admitter) request(r *router.Admission) (req admission.Request, asked bool) {
+	id := r.Identity
+	req = admission.Request{Pool: r.Model, Band: id.Band, Tenant: id.Tenant}
+	asked = req.Band == "" && req.Tenant == "" // nobody in particular says by itself what it is
+	if asked {
+		req.Band = r.AskedBand
+	}
+	if req.Tenant == "" {
+		req.Tenant = r.Session
+	}
+	if req.Tenant == "" {
+		req.Tenant = host(r.RemoteAddr)
+	}
+	return req, asked
 }
 
 // host is an address without its port, so that a client's connections are one.

@@ -34,6 +34,7 @@ var notReturned = map[string]bool{ //nolint:gochecknoglobals // constant table
 	"Access-Control-Allow-Origin": true, "Access-Control-Allow-Credentials": true,
 	"Access-Control-Allow-Headers": true, "Access-Control-Allow-Methods": true,
 	"Access-Control-Expose-Headers": true, "Access-Control-Max-Age": true,
+	"X-Llmgw-Explain": true, // of a router that stands behind this one: who may read it is not its to say
 }
 
 // Forwarded reports whether the request header name, in canonical form, goes to
