@@ -48,6 +48,13 @@ func TestLoadOnUnsharedPrompts(t *testing.T) {
 	if *least.TTFTP90 > *random.TTFTP90 {
 		t.Errorf("TTFT p90: least-loaded %.1f ms, random %.1f", *least.TTFTP90, *random.TTFTP90)
 	}
+	// Taking turns spaces prefills evenly, which load does not see, so that most first
+	// tokens come sooner. Whole answers do not.
+	turns := run(t, fleet(4), twin.RoundRobin, tr)
+	if *least.E2EP90 > *turns.E2EP90 || *least.TPOTP90 > *turns.TPOTP90 {
+		t.Errorf("least-loaded: E2E p90 %.1f ms, TPOT p90 %.1f; round-robin %.1f, %.1f",
+			*least.E2EP90, *least.TPOTP90, *turns.E2EP90, *turns.TPOTP90)
+	}
 }
 
 // TestBandsUnderFlood: with admission on, a flood of bronze leaves platinum its

@@ -202,3 +202,40 @@ func TestOneProbeOfManyDecisions(t *testing.T) {
 		t.Errorf("%d picks, %d and %d in flight; want one probe each", picked, pool[0].InFlight(), pool[1].InFlight())
 	}
 }
+
+// TestDecidedSinceWaitsForASecond: what an engine was sent long ago is not taken to
+// be waiting still, or an engine measured just now would look empty beside it.
+func TestDecidedSinceWaitsForASecond(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		name    string
+		age     time.Duration
+		waiting float64
+		since   int // decided since; negative: ended
+		want    float64
+	}{
+		{"nothing since", 5 * time.Second, 3, 0, 3},
+		{"just sent", 100 * time.Millisecond, 3, 8, 11},
+		{"over four seconds", 4 * time.Second, 3, 8, 5},
+		{"ended", 4 * time.Second, 3, -2, 1},
+		{"more ended than waited", 4 * time.Second, 3, -8, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := weighted(t, 1)[0]
+			for range 10 + tt.since {
+				e.Reserve()
+			}
+			e.SetLoad(&endpoint.LoadState{
+				InFlight: 10, At: now.Add(-tt.age),
+				Load: engines.Load{Running: engines.Read(20), Waiting: engines.Read(tt.waiting)},
+			})
+			c := schedule.NewCandidate(e, now, time.Minute)
+			if got, ok := c.Waiting(); !ok || got != tt.want {
+				t.Errorf("waiting %v, want %v", got, tt.want)
+			}
+			if got := c.Requests(); got != max(23+float64(tt.since), float64(10+tt.since)) {
+				t.Errorf("requests %v: what was sent counts in full", got)
+			}
+		})
+	}
+}

@@ -14,8 +14,8 @@ func vote(load, weight, target float64) float64 {
 }
 
 // QueueDepth votes by the requests that the engine holds back, as it said and
-// as decided since. Unknown or stale, it votes half of what this router's own
-// requests alone would.
+// as decided since (see [Candidate.Waiting]). Unknown or stale, it votes half of
+// what this router's own requests alone would.
 type QueueDepth struct {
 	Target         float64 // requests waiting for a vote of 1/2; positive
 	TargetInFlight float64 // own requests for a vote of 1/4 where waiting is unknown; positive
