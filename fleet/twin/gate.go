@@ -12,6 +12,8 @@ import (
 // gate is the admission core with what its controller would do around it.
 type gate struct {
 	core     *admission.Core
+	cfg      admission.Config   // that core was made from
+	recorder admission.Recorder // nil: nothing is written down
 	interval time.Duration
 	bands    []string // by tenant
 	names    []string
@@ -35,7 +37,7 @@ func newGate(cfg Config, pool []*endpoint.Endpoint) (*gate, error) {
 		return nil, err
 	}
 	g := &gate{
-		core: core, interval: a.Interval, pool: pool, waiting: make(map[uint64]*request),
+		core: core, cfg: a, interval: a.Interval, pool: pool, waiting: make(map[uint64]*request),
 		observed: -a.Interval, tickAt: never,
 	}
 	tenants := cfg.Tenants
@@ -74,14 +76,14 @@ func reading(v float64, known bool) admission.Reading {
 func (t *Twin) admit(r *request) error {
 	g := t.gate
 	if t.now-g.observed >= g.interval {
-		if err := t.grant(g.core.Step(t.clock(), g.read(t.now))); err != nil {
+		if err := t.grant(g.step(t.clock(), g.read(t.now))); err != nil {
 			return err
 		}
 	}
 	if g.tickAt == never {
 		g.tickAt = t.now + g.interval
 	}
-	ticket, granted, err := g.core.Offer(t.clock(), admission.Request{Pool: model, Band: g.bands[r.tenant], Tenant: g.names[r.tenant]})
+	ticket, granted, err := g.offer(t.clock(), admission.Request{Pool: model, Band: g.bands[r.tenant], Tenant: g.names[r.tenant]})
 	switch {
 	case err != nil:
 		return t.refuse(r, err)
@@ -101,7 +103,7 @@ func (t *Twin) tick() error {
 		return nil
 	}
 	g.tickAt = t.now + g.interval
-	return t.grant(g.core.Step(t.clock(), g.read(t.now)))
+	return t.grant(g.step(t.clock(), g.read(t.now)))
 }
 
 // grant does what the core has decided about those that waited.

@@ -11,6 +11,7 @@ import (
 	"github.com/llmgw/llmgw/engines/sim"
 	"github.com/llmgw/llmgw/engines/sim/workload"
 	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/gateway/flight"
 	"github.com/llmgw/llmgw/router/schedule"
 )
 
@@ -32,11 +33,13 @@ type Twin struct {
 	cores []*sim.Core
 	spent []effort // by engine
 
+	set       *endpoint.Set
 	pool      []*endpoint.Endpoint
 	scheduler *schedule.Scheduler
 	index     index // nil: the policy knows of no cache
 	rng       *rand.Rand
 	record    schedule.Decision
+	recorder  *flight.Recorder // nil: nothing is written down
 
 	scrapeAt time.Duration // the next
 	scrapes  int
@@ -121,6 +124,7 @@ func (t *Twin) build() error {
 	if err := set.Replace(specs); err != nil {
 		return err
 	}
+	t.set = set
 	t.pool = set.Snapshot().ForModel(model)
 	deps := schedule.Deps{Profiles: blind()}
 	switch {
@@ -245,6 +249,9 @@ func (t *Twin) dispatch(r *request) error {
 	if err != nil {
 		return fmt.Errorf("twin: %w", err)
 	}
+	if t.recorder != nil {
+		t.recorder.Decided(requestID(r), flight.Route{Attempt: 1}, &t.record)
+	}
 	r.held, r.sentAt = held, t.now
 	r.engine = t.engineOf(e)
 	r.predicted = t.record.Candidates[t.record.Picked].Prefix.Bytes / tokenBytes
@@ -293,7 +300,7 @@ func (t *Twin) stepEngine(engine int) error {
 		t.finish(s.Owner.(*request), s)
 	}
 	if t.gate != nil {
-		return t.grant(t.gate.core.Step(t.clock()))
+		return t.grant(t.gate.step(t.clock()))
 	}
 	return nil
 }
@@ -310,13 +317,16 @@ func (t *Twin) finish(r *request, s *sim.Sequence) {
 	}
 	o.good = t.cfg.SLO.keeps(o)
 	t.ended = append(t.ended, o)
+	if t.recorder != nil {
+		t.writeEnd(r, s, o)
+	}
 	if t.index != nil {
 		t.agreed.add(r.predicted, s.CachedTokens())
 		t.index.ended(r, s.PromptTokens(), s.CachedTokens())
 	}
 	r.held.Release()
 	if r.leased {
-		t.gate.core.Release(t.clock(), r.ticket)
+		t.gate.release(t.clock(), r.ticket)
 	}
 	t.live--
 	t.put(r)

@@ -37,6 +37,7 @@ type root struct {
 	Sim      simCmd      `cmd:"" help:"Serve one simulated engine that behaves like vLLM."`
 	Bench    benchCmd    `cmd:"" help:"Send load to any OpenAI endpoint and say what came of it."`
 	Simulate simulateCmd `cmd:"" help:"Run a trace on simulated engines in virtual time and compare routing policies."`
+	Replay   replayCmd   `cmd:"" help:"Make the decisions of a flight recorder's log again, or ask other policies about them."`
 	Config   configCmd   `cmd:"" help:"Check or print the configuration of the server."`
 	Version  versionCmd  `cmd:"" help:"Print what this binary was built from."`
 

@@ -31,6 +31,7 @@ type simulateCmd struct {
 	Speedup  float64         `default:"1" placeholder:"X" help:"Divide the times of arrival by X. Default ${default}." group:"Workload"`
 	Find     time.Duration   `name:"find-ttft-p90" placeholder:"TIME" help:"Find the highest speed-up at which 90 % of the requests have their first token within TIME, and report that one." group:"Verdict"`
 	SVG      string          `name:"svg" placeholder:"FILE" help:"Draw the figures into FILE." group:"Verdict"`
+	Record   string          `placeholder:"DIR" help:"Write every decision into a flight recorder's log in DIR, for llmgw replay; one policy only." group:"Verdict"`
 	JSON     bool            `name:"json" help:"Print one JSON object per policy, a line each." group:"Verdict"`
 }
 
@@ -90,6 +91,9 @@ func (c *simulateCmd) Validate() error {
 	if !(c.Speedup > 0) || math.IsInf(c.Speedup, 0) {
 		bad("--speedup: %v is out of range; want more than 0", c.Speedup)
 	}
+	if c.Record != "" && (len(c.Policy) > 1 || c.Find > 0) {
+		bad("--record: a log is of one run; name one --policy, and not --find-ttft-p90")
+	}
 	switch {
 	case c.Find < 0:
 		bad("--find-ttft-p90: %v is negative; want e.g. 3s", c.Find)
@@ -104,6 +108,9 @@ func (c *simulateCmd) Run(ctx context.Context, streams Streams) error {
 	file, err := c.file()
 	if err != nil {
 		return err
+	}
+	if c.Record != "" && len(file.Policies) > 1 {
+		return errors.New("simulate: --record: a log is of one run; name one --policy")
 	}
 	trace, err := c.trace(file)
 	if err != nil {
@@ -144,7 +151,11 @@ func (c *simulateCmd) run(ctx context.Context, cfg twin.Config, p twin.Policy, t
 		if t, err = twin.New(cfg, p, trace); err != nil {
 			return nil, err
 		}
-		r, err = t.Run(ctx)
+		if c.Record != "" {
+			r, err = recordRun(ctx, t, c.Record)
+		} else {
+			r, err = t.Run(ctx)
+		}
 	}
 	if err != nil {
 		return nil, err

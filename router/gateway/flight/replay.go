@@ -58,8 +58,10 @@ type Report struct {
 	Outcomes  int        `json:"outcomes"`
 	// Policies have what was picked first, then what Options.Policies would have.
 	Policies []*PolicyResult `json:"policies,omitempty"`
-	// Pools are the endpoints as they were named last.
-	Pool []Endpoint `json:"-"`
+	// Pool are the endpoints as they were named last, Setup what was decided by
+	// last; nil if neither was read.
+	Pool  []Endpoint `json:"-"`
+	Setup *Setup     `json:"-"`
 }
 
 // Comparison is how many decisions of one kind came out as they were recorded.
@@ -237,7 +239,7 @@ func (p *replayer) build(r *run, setup *Setup) error {
 		}
 		r.again = admission.NewReplay(r.core)
 	}
-	r.setup = setup
+	r.setup, p.report.Setup = setup, setup
 	return nil
 }
 
