@@ -104,7 +104,7 @@ func outcomeText(o *flight.RecentOutcome) string {
 	if o.TTFTSeconds != nil {
 		fmt.Fprintf(&b, ", first token after %v", seconds(*o.TTFTSeconds))
 	}
-	fmt.Fprintf(&b, ", took %v, %d asked", seconds(o.Seconds), o.Attempts)
+	fmt.Fprintf(&b, ", took %v, %d tried", seconds(o.Seconds), o.Attempts)
 	for _, t := range []struct {
 		name string
 		n    *int64
