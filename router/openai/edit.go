@@ -1,6 +1,9 @@
 package openai
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 // Edit is what to change in a request body.
 type Edit struct {
@@ -13,38 +16,79 @@ type Edit struct {
 	// engines refuse stream options there, and so is a "stream_options" that
 	// is neither object nor null.
 	InjectUsage, InjectContinuous bool
+	// SetPriority makes Priority the value of "priority", whether or not the
+	// client has sent one.
+	SetPriority bool
+	Priority    int64
 }
 
 // Edit appends to dst the pieces of body with the changes of e made, and
 // returns them with their total length. The body must be the one that
 // PeekBody filled p from. Nothing but the values concerned changes: pieces
 // alias body, or memory of p that holds until the next Edit or PeekBody of p.
-// With room for 7 in dst and a pooled p it allocates nothing, unless a new
+// With room for 9 in dst and a pooled p it allocates nothing, unless a new
 // model name holds what JSON escapes.
 func (p *Peek) Edit(body []byte, e Edit, dst [][]byte) (parts [][]byte, length int) {
 	w := edits{body: body, parts: dst, text: p.scratch[:0]}
 	options := p.Stream && (e.InjectUsage || e.InjectContinuous)
 	missing := options && !p.HasStreamOptions()
-	if missing {
-		w.replace(Span{p.open + 1, p.open + 1}, `"stream_options":{"include_usage":true`)
+	p.editNew(&w, e, missing)
+
+	// What is there is changed from front to back.
+	var model, stream, priority Span
+	if e.Model != "" && e.Model != p.Model {
+		model = p.ModelSpan
+	}
+	if options && !missing {
+		stream = p.StreamOptionsSpan
+	}
+	if e.SetPriority {
+		priority = p.PrioritySpan
+	}
+	for done := 0; ; {
+		next := Span{}
+		for _, s := range [...]Span{model, stream, priority} {
+			if s.Start > done && (next == Span{} || s.Start < next.Start) {
+				next = s
+			}
+		}
+		switch next {
+		case Span{}:
+			p.scratch = w.text
+			return w.finish()
+		case model:
+			w.replace(model, "")
+			w.quote(e.Model)
+		case stream:
+			p.editOptions(&w, e)
+		default:
+			w.replace(priority, "")
+			w.text = strconv.AppendInt(w.text, e.Priority, 10)
+		}
+		done = next.Start
+	}
+}
+
+// editNew puts the members of e that the body does not have at its front; there is
+// one after them, the model.
+func (p *Peek) editNew(w *edits, e Edit, options bool) {
+	priority := e.SetPriority && p.PrioritySpan == Span{}
+	if !options && !priority {
+		return
+	}
+	w.replace(Span{p.open + 1, p.open + 1}, "")
+	if options {
+		w.more(`"stream_options":{"include_usage":true`)
 		if e.InjectContinuous {
 			w.more(`,"continuous_usage_stats":true`)
 		}
 		w.more(`},`)
 	}
-	optionsFirst := p.StreamOptionsSpan.Start < p.ModelSpan.Start
-	if options && !missing && optionsFirst {
-		p.editOptions(&w, e)
+	if priority {
+		w.more(`"priority":`)
+		w.text = strconv.AppendInt(w.text, e.Priority, 10)
+		w.more(`,`)
 	}
-	if e.Model != "" && e.Model != p.Model {
-		w.replace(p.ModelSpan, "")
-		w.quote(e.Model)
-	}
-	if options && !missing && !optionsFirst {
-		p.editOptions(&w, e)
-	}
-	p.scratch = w.text
-	return w.finish()
 }
 
 // Injects is whether Edit, given e, makes an engine send usage that the client

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,8 +25,8 @@ func edit(t *testing.T, body string, e openai.Edit) (string, *openai.Peek) {
 	if length != len(edited) {
 		t.Errorf("length %d, want %d", length, len(edited))
 	}
-	if len(parts) > 7 {
-		t.Errorf("%d parts, want at most 7", len(parts))
+	if len(parts) > 9 {
+		t.Errorf("%d parts, want at most 9", len(parts))
 	}
 	return edited, &p
 }
@@ -35,6 +36,8 @@ func TestEdit(t *testing.T) {
 	usage := openai.Edit{InjectUsage: true}
 	both := openai.Edit{InjectContinuous: true}
 	all := openai.Edit{Model: "n", InjectUsage: true, InjectContinuous: true}
+	first := openai.Edit{SetPriority: true, Priority: -400}
+	every := openai.Edit{Model: "n", InjectUsage: true, InjectContinuous: true, SetPriority: true, Priority: 7}
 	tests := []struct {
 		name, body string
 		edit       openai.Edit
@@ -61,6 +64,17 @@ func TestEdit(t *testing.T) {
 		{"both set", `{"stream_options":{"continuous_usage_stats":false,"include_usage":false},"model":"m","stream":true}`, all, `{"stream_options":{"continuous_usage_stats":true,"include_usage":true},"model":"n","stream":true}`},
 		{"both set, other order", `{"model":"m","stream_options":{"include_usage":false,"continuous_usage_stats":0},"stream":true}`, all, `{"model":"n","stream_options":{"include_usage":true,"continuous_usage_stats":true},"stream":true}`},
 		{"continuous stays when only usage is asked", `{"model":"m","stream":true,"stream_options":{"continuous_usage_stats":false}}`, usage, `{"model":"m","stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":false}}`},
+		{"priority missing", `{ "model":"m"}`, first, `{"priority":-400, "model":"m"}`},
+		{"priority there", `{"priority": 99 ,"model":"m"}`, first, `{"priority": -400 ,"model":"m"}`},
+		{"priority of another type", `{"model":"m","priority":["x",{"priority":1}]}`, first, `{"model":"m","priority":-400}`},
+		{"priority null", `{"model":"m","priority":null}`, first, `{"model":"m","priority":-400}`},
+		{"priority escaped", `{"model":"m","prio\u0072ity":1}`, first, `{"model":"m","prio\u0072ity":-400}`},
+		{"priority is the last of two", `{"priority":1,"model":"m","priority":2}`, first, `{"priority":1,"model":"m","priority":-400}`},
+		{"priority further down is another's", `{"model":"m","x":{"priority":1}}`, first, `{"priority":-400,"model":"m","x":{"priority":1}}`},
+		{"priority left alone", `{"model":"m","priority":1}`, rename, `{"model":"n","priority":1}`},
+		{"everything missing", `{"model":"m","stream":true}`, every, `{"stream_options":{"include_usage":true,"continuous_usage_stats":true},"priority":7,"model":"n","stream":true}`},
+		{"everything there", `{"priority":1,"stream":true,"model":"m","stream_options":{"continuous_usage_stats":false,"x":1,"include_usage":false}}`, every, `{"priority":7,"stream":true,"model":"n","stream_options":{"continuous_usage_stats":true,"x":1,"include_usage":true}}`},
+		{"everything there, other order", `{"stream_options":null,"model":"m","priority":1,"stream":true}`, every, `{"stream_options":{"include_usage":true,"continuous_usage_stats":true},"model":"n","priority":7,"stream":true}`},
 		{"no object", `{"model":"m","stream":true,"stream_options":"all"}`, all, `{"model":"n","stream":true,"stream_options":"all"}`},
 		{"last of two options", `{"stream_options":{},"model":"m","stream":true,"stream_options":{"include_usage":true,"include_usage":false}}`, usage, `{"stream_options":{},"model":"m","stream":true,"stream_options":{"include_usage":true,"include_usage":true}}`},
 	}
@@ -121,7 +135,7 @@ func rest(t interface{ Fatalf(string, ...any) }, body []byte) []string {
 			t.Fatalf("%q: %v", body, err)
 		}
 		switch key {
-		case "model", "stream_options":
+		case "model", "stream_options", "priority":
 		default:
 			out = append(out, key.(string)+"="+string(value))
 		}
@@ -186,6 +200,10 @@ func checkEdit(t interface{ Fatalf(string, ...any) }, body []byte, e openai.Edit
 		t.Fatalf("%q became %q", body, edited)
 	case after.ContinuousUsage != (p.ContinuousUsage || continuous):
 		t.Fatalf("%q became %q", body, edited)
+	case e.SetPriority && string(edited[after.PrioritySpan.Start:after.PrioritySpan.End]) != strconv.FormatInt(e.Priority, 10):
+		t.Fatalf("%q became %q", body, edited)
+	case !e.SetPriority && !bytes.Equal(edited[after.PrioritySpan.Start:after.PrioritySpan.End], body[p.PrioritySpan.Start:p.PrioritySpan.End]):
+		t.Fatalf("%q became %q", body, edited)
 	case after.Stream != p.Stream || after.MaxTokens != p.MaxTokens || after.User != p.User:
 		t.Fatalf("%q became %q", body, edited)
 	}
@@ -204,14 +222,14 @@ func FuzzEdit(f *testing.F) {
 		`{"stream":true,"stream_options":{"include_usage":false,"x":[1,{}]},"model":"m"}`,
 		`{"stream":true,"stream_options":{},"stream_options":{"continuous_usage_stats":1},"model":"\ud83d\ude00","z":null,"z":1e-7}`,
 	} {
-		f.Add([]byte(body), "n", true, false)
-		f.Add([]byte(body), "", false, true)
+		f.Add([]byte(body), "n", true, false, false, int64(0))
+		f.Add([]byte(body), "", false, true, true, int64(-400))
 	}
-	f.Fuzz(func(t *testing.T, body []byte, model string, usage, continuous bool) {
+	f.Fuzz(func(t *testing.T, body []byte, model string, usage, continuous, set bool, priority int64) {
 		if strings.ToValidUTF8(model, "") != model || strings.Contains(model, "\ufffd") {
 			return
 		}
-		checkEdit(t, body, openai.Edit{Model: model, InjectUsage: usage, InjectContinuous: continuous})
+		checkEdit(t, body, openai.Edit{Model: model, InjectUsage: usage, InjectContinuous: continuous, SetPriority: set, Priority: priority})
 	})
 }
 
@@ -245,6 +263,9 @@ func TestEditKeepsTheRest(t *testing.T) {
 				`null`, `{}`, `{"include_usage":false}`, `{"continuous_usage_stats":true, "include_usage":null}`, `{"x":{"include_usage":false}}`, `5`,
 			}).Draw(t, "stream_options"))
 		}
+		for range rapid.IntRange(0, 2).Draw(t, "priorities") {
+			members = append(members, `"priority":`+value(1).Draw(t, "priority"))
+		}
 		for range rapid.IntRange(0, 5).Draw(t, "others") {
 			key := rapid.SampledFrom([]string{"messages", "zeta", "seed", "ключ", "user", "seed"}).Draw(t, "key")
 			members = append(members, `"`+key+`":`+value(3).Draw(t, "value"))
@@ -256,6 +277,8 @@ func TestEditKeepsTheRest(t *testing.T) {
 			Model:            rapid.SampledFrom([]string{"", "n", `q"ü`}).Draw(t, "model"),
 			InjectUsage:      rapid.Bool().Draw(t, "usage"),
 			InjectContinuous: rapid.Bool().Draw(t, "continuous"),
+			SetPriority:      rapid.Bool().Draw(t, "set"),
+			Priority:         rapid.Int64().Draw(t, "value"),
 		})
 	})
 }

@@ -63,6 +63,9 @@ type Peek struct {
 	Background      bool
 	NoStore         bool
 
+	// PrioritySpan covers the value of "priority", of whatever type.
+	PrioritySpan Span
+
 	// PromptSpan covers the longest of "messages", "prompt", "input" and
 	// "query".
 	PromptSpan Span
@@ -173,6 +176,8 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 		if v.Len() <= maxUserBytes {
 			p.User, _ = text(s.b[v.Start:v.End], oldUser)
 		}
+	case "priority":
+		p.PrioritySpan = v
 	case "store":
 		p.NoStore = s.b[v.Start] == 'f'
 	case "messages", "prompt", "input", "query":
