@@ -114,10 +114,10 @@ func TestBurst(t *testing.T) {
 		}
 		core.Step(now, admission.PoolLoad{Pool: "m", Load: idle(start())})
 	}
-	// Capacity is 8 before anything was seen; the 7th finds 6/8 ≤ 0.85, the 8th
-	// 7/8.
-	if granted != 7 || core.Waiting() != 493 {
-		t.Errorf("%d granted, %d wait; want 7 and 493", granted, core.Waiting())
+	// Capacity is taken to be 256 before anything was seen; the 218th finds
+	// 217/256 ≤ 0.85, the 219th 218/256.
+	if granted != 218 || core.Waiting() != 282 {
+		t.Errorf("%d granted, %d wait; want 218 and 282", granted, core.Waiting())
 	}
 }
 

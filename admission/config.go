@@ -9,8 +9,8 @@ import (
 
 // Config is the controller's tunable data. Start from DefaultConfig.
 type Config struct {
-	// Enabled switches admission on. Default false, which lets every request
-	// pass and counts nothing.
+	// Enabled switches admission on. Default true; false lets every request pass
+	// and counts nothing.
 	Enabled bool `yaml:"enabled"`
 	// DefaultBand is the band of a request that names none. Default gold; must
 	// be the name of one of the bands.
@@ -58,7 +58,7 @@ const maxBands = 64
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		Enabled:     false,
+		Enabled:     true,
 		DefaultBand: "gold",
 		Bands: []Band{
 			{Name: "platinum", Priority: 400, SaturationCeiling: 1.00},

@@ -18,7 +18,7 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `enabled: false
+	want := `enabled: true
 default_band: gold
 bands:
     - name: platinum
@@ -71,7 +71,7 @@ func TestValidate(t *testing.T) {
 		{"negative ceiling", func(c *admission.Config) { c.Bands[3].SaturationCeiling = -0.1 }, []string{"bands[3].saturation_ceiling: -0.1 is out of range"}},
 		{"unknown default", func(c *admission.Config) { c.DefaultBand = "diamond" }, []string{`default_band: "diamond" is none of bands`}},
 		{"targets", func(c *admission.Config) { c.Saturation = admission.SaturationConfig{KVCeiling: 1.5} }, []string{
-			"target_inflight: 0 is too small", "target_waiting: 0 is not positive", "kv_ceiling: 1.5 is out of range", "stale_after: 0s is not positive",
+			"assumed_capacity: 0 is out of range", "target_waiting: 0 is not positive", "kv_ceiling: 1.5 is out of range", "stale_after: 0s is not positive",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -539,8 +539,8 @@ func TestBurstAtOnce(t *testing.T) {
 			})
 		}
 		time.Sleep(8 * time.Second) // the measurement is still fresh
-		if n := admitted.Load(); n != 7 {
-			t.Errorf("%d admitted, want 7", n)
+		if n := admitted.Load(); n != 218 {
+			t.Errorf("%d admitted, want 218", n)
 		}
 		cancel()
 		wg.Wait()

@@ -54,10 +54,11 @@ type Saturation struct {
 // SaturationConfig is what the default detector measures against. Start from
 // DefaultSaturationConfig.
 type SaturationConfig struct {
-	// TargetInflight is how many requests an engine of weight 1 is taken to
-	// run at once before it was seen to run more. Default 8; at least 1. It is
-	// all that is known of an engine without metrics.
-	TargetInflight float64
+	// AssumedCapacity is how many requests an engine is taken to run at once of
+	// which nothing else is known, until it was seen to run more or to be full.
+	// Default 256; at least 1. It is all there is to go by for an engine without
+	// metrics, unless EndpointLoad says more.
+	AssumedCapacity float64
 	// TargetWaiting is how many requests an engine of weight 1 may hold back
 	// and count as just full. Default 4; must be positive.
 	TargetWaiting float64
@@ -71,14 +72,14 @@ type SaturationConfig struct {
 
 // DefaultSaturationConfig returns the defaults.
 func DefaultSaturationConfig() SaturationConfig {
-	return SaturationConfig{TargetInflight: 8, TargetWaiting: 4, KVCeiling: 0.9, StaleAfter: 10 * time.Second}
+	return SaturationConfig{AssumedCapacity: 256, TargetWaiting: 4, KVCeiling: 0.9, StaleAfter: 10 * time.Second}
 }
 
 // Validate reports every fault of the configuration, joined.
 func (c SaturationConfig) Validate() error {
 	var errs []error
-	if !(c.TargetInflight >= 1) || math.IsInf(c.TargetInflight, 0) {
-		errs = append(errs, fmt.Errorf("target_inflight: %v is too small; want 1 or more, e.g. 8", c.TargetInflight))
+	if !(c.AssumedCapacity >= 1) || math.IsInf(c.AssumedCapacity, 0) {
+		errs = append(errs, fmt.Errorf("assumed_capacity: %v is out of range; want 1 or more, e.g. 256", c.AssumedCapacity))
 	}
 	if !(c.TargetWaiting > 0) || math.IsInf(c.TargetWaiting, 0) {
 		errs = append(errs, fmt.Errorf("target_waiting: %v is not positive; want e.g. 4", c.TargetWaiting))
@@ -135,7 +136,7 @@ func (d *WorseOf) Observe(now time.Time, load *Load, leases int) {
 	d.capacity, d.learned, d.blind = 0, 0, 0
 	for i := range load.Endpoints {
 		e := &load.Endpoints[i]
-		state := d.engine(i, e.ID)
+		state := d.engine(i, e.ID, e.Instance)
 		state.observe(now, e, &d.cfg)
 		engines = append(engines, state)
 
@@ -171,17 +172,17 @@ func (d *WorseOf) Observe(now time.Time, load *Load, leases int) {
 // engine returns what is kept of the instance that stands at index i of the
 // new load: mostly it stood there before, or as far from it as its neighbour
 // did.
-func (d *WorseOf) engine(i int, id string) engine {
-	if j := i + d.shift; j >= 0 && j < len(d.engines) && d.engines[j].id == id {
+func (d *WorseOf) engine(i int, id string, instance uint64) engine {
+	if j := i + d.shift; j >= 0 && j < len(d.engines) && d.engines[j].is(id, instance) {
 		return d.engines[j]
 	}
 	for j := range d.engines {
-		if d.engines[j].id == id {
+		if d.engines[j].is(id, instance) {
 			d.shift = j - i
 			return d.engines[j]
 		}
 	}
-	return engine{id: id}
+	return engine{id: id, instance: instance}
 }
 
 // Saturation implements Detector.

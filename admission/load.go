@@ -34,12 +34,14 @@ type Load struct {
 
 // EndpointLoad is what is known of one endpoint's load.
 type EndpointLoad struct {
-	// ID names the instance, unique in the pool. What is learned of an engine
-	// is kept as long as its ID is there, so one that was started anew should
-	// have a new ID.
+	// ID names the endpoint, unique in the pool.
 	ID string
+	// Instance tells those apart that bear one ID after another; 0 will do where
+	// none does. What is learned of an engine is kept as long as its ID and
+	// Instance are there.
+	Instance uint64
 	// Weight is the endpoint's share beside others, from 0.001 to 1000; 0
-	// means 1. Targets are meant per unit of it.
+	// means 1. The target of what may wait is meant per unit of it.
 	Weight float64
 	// InFlight is how many requests the caller has on the endpoint now, those
 	// of other pools included.
@@ -56,10 +58,14 @@ type EndpointLoad struct {
 	Waiting Reading
 	// KVUsedRatio is used KV-cache blocks over all, in [0,1].
 	KVUsedRatio Reading
-	// BatchCapacity is how many requests the engine is known to run at once,
-	// from its configuration for example. Known, it is believed instead of
-	// learned.
+	// BatchCapacity is how many requests the engine runs at once at most, from
+	// its configuration for example. It is never taken for more, and for fewer
+	// once it was seen to hold requests back while it ran fewer.
 	BatchCapacity Reading
+	// AssumedCapacity is how many it is taken to run at once as long as neither
+	// is known, from its kind for example. Unknown:
+	// SaturationConfig.AssumedCapacity.
+	AssumedCapacity Reading
 }
 
 // LoadSource says how loaded pools are.

@@ -12,7 +12,15 @@ import (
 
 func detector(tb testing.TB) *admission.WorseOf {
 	tb.Helper()
-	d, err := admission.NewWorseOf(admission.DefaultSaturationConfig())
+	return detectorOf(tb, 8)
+}
+
+// detectorOf is a detector that takes engines to run that many requests.
+func detectorOf(tb testing.TB, assumed float64) *admission.WorseOf {
+	tb.Helper()
+	cfg := admission.DefaultSaturationConfig()
+	cfg.AssumedCapacity = assumed
+	d, err := admission.NewWorseOf(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -50,7 +58,13 @@ func TestSaturation(t *testing.T) {
 		{"never measured: leases alone", endpoints{{ID: "a"}}, 2, 0.25},
 		{"capacity known", endpoints{{ID: "a", BatchCapacity: known(100)}}, 25, 0.25},
 		{"capacity known to be 0 is no capacity", endpoints{{ID: "a", BatchCapacity: known(0)}}, 2, 0.25},
-		{"weight 3", endpoints{{ID: "a", Weight: 3}}, 12, 0.5},
+		{"a weight is a share, no capacity", endpoints{{ID: "a", Weight: 3}}, 4, 0.5},
+		{"capacity assumed", endpoints{{ID: "a", AssumedCapacity: known(100)}}, 25, 0.25},
+		{"capacity known and assumed", endpoints{{ID: "a", AssumedCapacity: known(10), BatchCapacity: known(100)}}, 25, 0.25},
+		{"capacity assumed to be 0 is no capacity", endpoints{{ID: "a", AssumedCapacity: known(0)}}, 2, 0.25},
+		{"more than the known capacity counts against it", endpoints{{
+			ID: "a", MeasuredAt: now, InFlight: known(0), MeasuredInFlight: known(0), Running: known(12), BatchCapacity: known(6),
+		}}, 0, 2},
 		{"another pool's requests", endpoints{{ID: "a", InFlight: known(4)}}, 0, 0.5},
 		{"mine are among those in flight", endpoints{{ID: "a", InFlight: known(4)}}, 4, 0.5},
 		{"granted, not sent yet", endpoints{{ID: "a", InFlight: known(1)}}, 4, 0.5},
@@ -146,18 +160,20 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestSmallEngine: an engine that runs fewer than the target is found out by
-// what it holds back, by several measurements and not by one.
+// TestSmallEngine: an engine that runs fewer than assumed is found out by what it
+// holds back: for certain by several measurements, and for the time being by one
+// where it holds back more than it runs.
 func TestSmallEngine(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		queue []float64 // while it runs 3
 		want  float64
 	}{
-		{"a queue once", []float64{6}, 8},
-		{"a queue twice", []float64{6, 3}, 3},
-		{"one request twice", []float64{1, 1}, 8},
-		{"one request three times, not in a row", []float64{1, 0, 1, 0, 0, 1}, 3},
+		{"a short queue once", []float64{2}, 8},
+		{"a long queue once", []float64{6}, 3},
+		{"a queue twice", []float64{6, 4}, 3},
+		{"one request twice, with places to spare", []float64{1, 1}, 8},
+		{"one request three times, not in a row", []float64{1, 0, 1, 0, 0, 1}, 8},
 	} {
 		s := &scrapes{detector(t), start()}
 		s.see(3, 0)
@@ -169,8 +185,58 @@ func TestSmallEngine(t *testing.T) {
 			t.Errorf("%s: capacity %v, want %v", test.name, got.Capacity, test.want)
 		}
 	}
-	// What looked small and was not grows again.
+	// A long queue that was gone is believed for half a minute, or until the engine
+	// runs clearly more; the second time it is believed.
 	s := &scrapes{detector(t), start()}
+	s.see(3, 6)
+	if got := s.see(1, 0); got.Capacity != 3 {
+		t.Errorf("%+v, want 3", got)
+	}
+	if got := s.see(4, 0); got.Capacity >= 8 {
+		t.Errorf("%+v of an engine that ran one more, want it not to be believed yet", got)
+	}
+	if got := s.see(5, 0); got.Capacity != 8 {
+		t.Errorf("%+v of an engine that ran more, want 8", got)
+	}
+	for i, want := range []float64{8, 5} {
+		s.see(4, 6)
+		s.now = s.now.Add(30 * time.Second)
+		if got := s.see(1, 0); got.Capacity != want {
+			t.Errorf("%+v half a minute after the queue no. %d, want %v", got, i+1, want)
+		}
+	}
+	// What comes and goes in the queue of a busy engine, since for each that ends
+	// another comes, is no sign that it is full.
+	idle := &scrapes{detectorOf(t, 256), start()}
+	for range 100 {
+		if got := idle.see(3, 2); got.Capacity != 256 {
+			t.Fatalf("%+v, want 256", got)
+		}
+	}
+	busy := &scrapes{detectorOf(t, 256), start()}
+	for range 100 {
+		for _, q := range []float64{3, 2, 0} {
+			if got := busy.see(77, q); got.Capacity != 256 {
+				t.Fatalf("%+v, want 256", got)
+			}
+		}
+	}
+	// One that begins with a flood, taken for 256, is known with the first look.
+	s = &scrapes{detectorOf(t, 256), start()}
+	s.see(0, 0)
+	if got := s.see(16, 61); got.Capacity != 16 || got.Value < 4 {
+		t.Errorf("%+v after one look, want a capacity of 16", got)
+	}
+	if got := s.see(16, 40); got.Capacity != 16 {
+		t.Errorf("%+v after two looks", got)
+	}
+	for range 100 { // and stays known when the flood is kept out
+		if got := s.see(5, 0); got.Capacity != 16 {
+			t.Fatalf("%+v with 5 running", got)
+		}
+	}
+	// What looked small and was not grows again.
+	s = &scrapes{detector(t), start()}
 	s.see(1, 0)
 	s.see(1, 5)
 	if got := s.see(1, 5); got.Capacity != 1 {
@@ -182,6 +248,56 @@ func TestSmallEngine(t *testing.T) {
 	}
 	if capacity < 8 {
 		t.Errorf("capacity %v a minute later, want it to have grown", capacity)
+	}
+}
+
+// TestUnlearned: what was learned of a full engine is given up an hour after it
+// was full last, and what it once ran when it is full at much less for a while.
+func TestUnlearned(t *testing.T) {
+	s := &scrapes{detectorOf(t, 64), start()}
+	s.see(16, 30)
+	s.see(16, 30)
+	if got := s.see(0, 0); got.Capacity != 16 {
+		t.Fatalf("capacity %v, want 16", got.Capacity)
+	}
+	s.now = s.now.Add(time.Hour)
+	if got := s.see(2, 0); got.Capacity != 64 {
+		t.Errorf("capacity %v an hour later, want 64", got.Capacity)
+	}
+
+	s = &scrapes{detectorOf(t, 64), start()}
+	s.see(200, 0)
+	var got admission.Saturation
+	for range 4 {
+		got = s.see(20, 30)
+	}
+	if got.Capacity != 200 || got.Queue < 7 {
+		t.Errorf("%+v after some seconds, want 200 and a queue that says enough", got)
+	}
+	for range 2 {
+		got = s.see(20, 30)
+	}
+	if got.Capacity != 20 {
+		t.Errorf("capacity %v, want 20 of an engine that runs no more", got.Capacity)
+	}
+	if got = s.see(60, 0); got.Learned != 60 {
+		t.Errorf("learned %v, want what it runs again", got.Learned)
+	}
+}
+
+// TestKVFullIsNoCapacity: an engine that holds requests back for want of cache has
+// not shown how many it can run.
+func TestKVFullIsNoCapacity(t *testing.T) {
+	d := detectorOf(t, 64)
+	now := start()
+	for range 10 {
+		now = now.Add(time.Second)
+		d.Observe(now, &admission.Load{Endpoints: []admission.EndpointLoad{{
+			ID: "a", MeasuredAt: now, Running: known(5), Waiting: known(20), KVUsedRatio: known(0.95),
+		}}}, 25)
+	}
+	if got := d.Explain(25); got.Capacity != 64 || got.Value < 1 {
+		t.Errorf("%+v, want 64 and saturation by cache and queue", got)
 	}
 }
 
@@ -202,11 +318,12 @@ func TestMomentaryQueue(t *testing.T) {
 // order or a stall of the clock loses nothing.
 func TestInstances(t *testing.T) {
 	d := detector(t)
+	instance := uint64(1)
 	see := func(now time.Time, ids string, running float64) admission.Saturation {
 		load := &admission.Load{}
 		for _, id := range ids {
 			load.Endpoints = append(load.Endpoints, admission.EndpointLoad{
-				ID: string(id), MeasuredAt: now, Running: known(running), Waiting: known(1), MeasuredInFlight: known(running), InFlight: known(0),
+				ID: string(id), Instance: instance, MeasuredAt: now, Running: known(running), Waiting: known(0), MeasuredInFlight: known(running), InFlight: known(0),
 			})
 		}
 		d.Observe(now, load, 0)
@@ -221,6 +338,11 @@ func TestInstances(t *testing.T) {
 	}
 	if got := see(start().Add(3*time.Second), "a", 1); got.Learned != 1 {
 		t.Errorf("%+v, want an instance that comes back to begin anew", got)
+	}
+	see(start().Add(4*time.Second), "a", 30)
+	instance++
+	if got := see(start().Add(5*time.Second), "a", 1); got.Learned != 1 || got.Capacity != 8 {
+		t.Errorf("%+v, want another instance of the same name to begin anew", got)
 	}
 }
 
@@ -244,6 +366,7 @@ func TestSaturationSane(t *testing.T) {
 					Weight:     some.Draw(t, "weight"),
 					MeasuredAt: now.Add(-time.Duration(rapid.IntRange(-1, 12).Draw(t, "age")) * time.Second),
 					InFlight:   reading("inflight"), MeasuredInFlight: reading("then"), BatchCapacity: reading("batch"),
+					AssumedCapacity: reading("assumed"), Instance: uint64(rapid.IntRange(0, 1).Draw(t, "instance")),
 					Running: reading("running"), Waiting: reading("waiting"), KVUsedRatio: reading("kv"),
 				})
 			}

@@ -66,6 +66,7 @@ func (s *scene) run(d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "new":
 		s.core = newCore(s.t, func(c *admission.Config) {
+			c.Saturation.AssumedCapacity = 8
 			c.QueueCapacityPerBand = number(s.t, value(s.t, d, "capacity", "2000"))
 			c.QueueTTL = duration(s.t, value(s.t, d, "ttl", "30s"))
 		})

@@ -77,15 +77,22 @@ type MetricContract struct {
 	// engine's API key.
 	NeedsKey bool
 
+	// UsuallyRuns is how many requests the engine runs at once with its usual
+	// settings: an assumption until it is seen to run otherwise. 0: its settings
+	// name no number, or it depends on the hardware alone.
+	UsuallyRuns int
+
 	// The fields of [Load], in the same units.
-	Running, Waiting, KVUsed           Metric
+	Running, Waiting, MaxRunning       Metric
+	KVUsed                             Metric
 	PrefixQueryTokens, PrefixHitTokens Metric
 	Preemptions                        Metric
 	KVCapacityTokens                   Metric
 }
 
 // Validate reports every fault of the contract, joined: no path, no prefix,
-// nothing to read, a name outside the prefix, or an unset aggregation.
+// nothing to read, a name outside the prefix, an unset aggregation, or a negative
+// number of requests.
 func (c MetricContract) Validate() error {
 	var errs []error
 	if !strings.HasPrefix(c.Path, "/") {
@@ -94,12 +101,16 @@ func (c MetricContract) Validate() error {
 	if c.Prefix == "" {
 		errs = append(errs, errors.New("prefix: is empty; want what all names begin with"))
 	}
+	if c.UsuallyRuns < 0 {
+		errs = append(errs, fmt.Errorf("usually_runs: %d is negative; want 0 (unknown) or more", c.UsuallyRuns))
+	}
 	metrics := []struct {
 		key    string
 		metric Metric
 	}{
 		{"running", c.Running},
 		{"waiting", c.Waiting},
+		{"max_running", c.MaxRunning},
 		{"kv_used", c.KVUsed},
 		{"prefix_query_tokens", c.PrefixQueryTokens},
 		{"prefix_hit_tokens", c.PrefixHitTokens},

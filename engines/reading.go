@@ -47,6 +47,8 @@ type Load struct {
 	Running Reading
 	// Waiting is the number of requests that the engine holds back.
 	Waiting Reading
+	// MaxRunning is the number of requests that the engine runs at once at most.
+	MaxRunning Reading
 	// KVUsedRatio is used KV-cache blocks over all, in [0,1].
 	KVUsedRatio Reading
 	// PrefixQueryTokens and PrefixHitTokens count, since the engine started,

@@ -21,6 +21,7 @@ func (c *call) admit(m Model) *openai.Error {
 	lease, err := admitter.Admit(c.ctx(), Admission{
 		Identity: &c.identity, AskedBand: c.askedBand(), RemoteAddr: c.req.RemoteAddr, Model: m.Name,
 		Session: c.out.Session, PromptBytes: c.out.PromptBytes, MaxTokens: c.peek.MaxTokens,
+		Background: c.peek.Background && c.route.stores,
 	})
 	if err != nil {
 		return c.hookError("admit", err)

@@ -38,21 +38,32 @@ func (c *call) reads() (form bool, err *openai.Error) {
 	return false, nil
 }
 
-// header is the header that engines get: the client's without its band, and with
-// the content type by which the body was read.
+// priorityHeader is the header by which vLLM takes a priority.
+const priorityHeader = "X-Vllm-Priority"
+
+// header is the header that engines get: the client's without its band, without
+// a priority where the band says that, and with the content type by which the body
+// was read.
 func (c *call) header() http.Header {
 	h := c.req.Header
-	_, band := h[c.rt.cfg.BandHeader]
+	_, strip := h[c.rt.cfg.BandHeader]
+	if c.identity.HasPriority { // the band says who goes first, not the client
+		_, asks := h[priorityHeader]
+		strip = strip || asks
+	}
 	typed := true
 	if c.route.kind == routeInference && c.spool == nil { // else there is no body, or its type holds the boundary
 		types := h["Content-Type"]
 		typed = len(types) == 1 && types[0] == jsonType
 	}
-	if !band && typed {
+	if !strip && typed {
 		return h
 	}
 	h = maps.Clone(h) // the request is not ours to change
 	delete(h, c.rt.cfg.BandHeader)
+	if c.identity.HasPriority {
+		delete(h, priorityHeader)
+	}
 	if !typed {
 		h["Content-Type"] = jsonTypes
 	}

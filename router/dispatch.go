@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/openai"
 	"github.com/llmgw/llmgw/router/proxy"
@@ -173,6 +174,12 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	edit := openai.Edit{InjectUsage: rt.cfg.InjectUsage && c.route.usage}
 	if name := e.UpstreamModel(m.Name); name != c.peek.Model {
 		edit.Model = name
+	}
+	if order := e.Spec().PriorityOrder; order != engines.PriorityUnset && c.identity.HasPriority {
+		edit.SetPriority, edit.Priority = true, c.identity.Priority
+		if order == engines.PriorityLowFirst {
+			edit.Priority = -edit.Priority
+		}
 	}
 	strip := c.load(data, edit)
 	c.shared = c.shared || target.Lingers()

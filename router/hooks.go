@@ -35,6 +35,11 @@ type Identity struct {
 	Tenant string
 	// Band is the priority class. Empty: the admission's default.
 	Band string
+	// Priority is the band's: of those that wait the higher goes first. It is set
+	// by the hook of admission, and HasPriority with it; engines whose endpoints
+	// say that they order by priority are told.
+	Priority    int64
+	HasPriority bool
 	// MayUse reports whether the canonical model may be used; nil allows all.
 	// A model that may not be used is answered as one that does not exist.
 	MayUse func(model string) bool
@@ -99,7 +104,7 @@ type Lease interface {
 type Admission struct {
 	// Identity is who sent it. Where its Band is empty the hook may set it, so
 	// that scorers and the outcome show the band that the request was admitted
-	// in. The rest is not the hook's to change.
+	// in, and it may set the Priority. The rest is not the hook's to change.
 	Identity *Identity
 	// AskedBand is what the header Config.BandHeader says, as the client sent
 	// it; empty if there is none. Whether it counts is the hook's to say.
@@ -111,6 +116,9 @@ type Admission struct {
 	Session     string // the affinity key, or empty
 	PromptBytes int
 	MaxTokens   int64 // 0 if the request names none
+	// Background: the engine answers at once and works after that. The lease is
+	// released with the answer; how long the work counts is the hook's to say.
+	Background bool
 }
 
 // Recorder is told of every request once it has ended.

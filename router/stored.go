@@ -78,9 +78,9 @@ type reference struct {
 // response, if known. It changes nothing.
 func (rt *Router) refers(p *openai.Peek, id *Identity, catalog Catalog, m Model, where pin, known bool) (reference, *openai.Error) {
 	ref := reference{model: m}
-	if p.Background && (rt.deps.Charger != nil || rt.deps.Admitter != nil) {
-		// Its answer is here before its work is done: that would be admitted and
-		// paid for as if it were none.
+	if p.Background && rt.deps.Charger != nil {
+		// Its answer is here before its work is done: that would be paid for as if
+		// it were none.
 		return ref, openai.UnsupportedParam("background", "Leave it out; the answer can be streamed.")
 	}
 	alone, isAlone := rt.alone(m)

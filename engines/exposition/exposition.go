@@ -43,7 +43,7 @@ func Read(page []byte, c engines.MetricContract) (engines.Load, error) {
 	}
 	r := reader{metrics: [...]engines.Metric{
 		c.Running, c.Waiting, c.KVUsed, c.PrefixQueryTokens, c.PrefixHitTokens, c.Preemptions,
-		c.KVCapacityTokens,
+		c.KVCapacityTokens, c.MaxRunning,
 	}}
 	for i := range r.sums {
 		r.sums[i].candidate = len(r.metrics[i].Names)
@@ -65,6 +65,7 @@ func Read(page []byte, c engines.MetricContract) (engines.Load, error) {
 		PrefixHitTokens:   r.reading(4),
 		Preemptions:       r.reading(5),
 		KVCapacityTokens:  r.reading(6),
+		MaxRunning:        r.reading(7),
 	}, nil
 }
 
@@ -128,8 +129,8 @@ func checkText(page []byte) error {
 
 // reader collects the series of one page.
 type reader struct {
-	metrics [7]engines.Metric
-	sums    [7]sum
+	metrics [8]engines.Metric
+	sums    [8]sum
 	found   bool // some series of the contract's names was there
 }
 

@@ -16,13 +16,17 @@ import (
 // --metrics and is served only to callers with the API key. Its series carry
 // no labels. The KV gauge was removed in May 2025 (pull request 13660), so on
 // newer builds the occupancy is unknown. The prompt counter leaves cached
-// tokens out, which is why the two counters are added for the tokens asked.
+// tokens out, which is why the two counters are added for the tokens asked. How
+// many slots there are, --parallel, stands in /props alone; 4 by default.
 func Metrics() engines.MetricContract {
 	return engines.MetricContract{
 		Engine:   engines.LlamaCPP,
 		Path:     "/metrics",
 		Prefix:   "llamacpp:",
 		NeedsKey: true,
+
+		UsuallyRuns: 4,
+
 		Running: engines.Metric{
 			Names:     []string{"llamacpp:requests_processing"},
 			Aggregate: engines.AggregateSum,

@@ -9,7 +9,8 @@ import "github.com/llmgw/llmgw/engines"
 // Metrics returns LMDeploy's metric contract; the label engine is the
 // data-parallel rank. gpu_cache_usage_perc is a fraction. A server started
 // with --max-concurrent-requests holds this page back too while it is full,
-// and then looks absent.
+// and then looks absent. How many requests run at once, --max-batch-size, depends
+// on the GPU by default, and no series tells.
 func Metrics() engines.MetricContract {
 	return engines.MetricContract{
 		Engine: engines.LMDeploy,

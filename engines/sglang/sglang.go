@@ -13,7 +13,9 @@ import "github.com/llmgw/llmgw/engines"
 // priority scheduling the series with the empty priority is the total and the
 // numbered ones are its parts. Data-parallel ranks are added. The queues of a
 // prefill or decode instance stand beside the ordinary one and wait as well.
-// Of the cached tokens only the source "total" counts: sources overlap.
+// Of the cached tokens only the source "total" counts: sources overlap. How many
+// requests run at once follows from the memory unless --max-running-requests
+// says it; no series tells.
 func Metrics() engines.MetricContract {
 	total := map[string]string{"pp_rank": "0", "priority": ""}
 	return engines.MetricContract{

@@ -9,12 +9,16 @@ import "github.com/llmgw/llmgw/engines"
 
 // Metrics returns TGI's metric contract. There is no KV gauge. Series appear
 // with their first use, so a page without them is normal on a cold engine and
-// means unknown, not idle.
+// means unknown, not idle. It takes 128 requests by default, waiting ones
+// included (--max-concurrent-requests), and answers 429 to the next.
 func Metrics() engines.MetricContract {
 	return engines.MetricContract{
 		Engine: engines.TGI,
 		Path:   "/metrics",
 		Prefix: "tgi_",
+
+		UsuallyRuns: 128,
+
 		Running: engines.Metric{
 			Names:     []string{"tgi_batch_current_size"},
 			Aggregate: engines.AggregateSum,

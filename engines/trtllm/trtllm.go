@@ -12,7 +12,8 @@ import "github.com/llmgw/llmgw/engines"
 // JSON that empties a queue when read, so it must not be asked for. The gauges
 // are newer than release 1.0: an older build leaves the load unknown. The
 // engine counts reused and missed blocks of cache, so the tokens asked are
-// read from the token counters instead.
+// read from the token counters instead. It alone says how many requests it runs
+// at once (--max_batch_size).
 func Metrics() engines.MetricContract {
 	return engines.MetricContract{
 		Engine: engines.TRTLLM,
@@ -24,6 +25,10 @@ func Metrics() engines.MetricContract {
 		},
 		Waiting: engines.Metric{
 			Names:     []string{"trtllm_num_requests_waiting"},
+			Aggregate: engines.AggregateSum,
+		},
+		MaxRunning: engines.Metric{
+			Names:     []string{"trtllm_max_num_active_requests"},
 			Aggregate: engines.AggregateSum,
 		},
 		KVUsed: engines.Metric{

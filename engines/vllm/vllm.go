@@ -11,7 +11,9 @@ import (
 	"github.com/llmgw/llmgw/engines"
 )
 
-// Metrics returns vLLM's metric contract. The page is open even when the API
+// Metrics returns vLLM's metric contract. How many requests it runs at once is
+// --max-num-seqs, which no series tells: 256 by default, 1024 on GPUs of 70 GiB
+// and more but for the A100. The page is open even when the API
 // needs a key. With data parallelism behind one address the leader exports
 // every rank, so counts are added and the fullest rank speaks for the cache.
 // gpu_cache_usage_perc and gpu_prefix_cache_* are the names before v0.12; a
@@ -21,6 +23,9 @@ func Metrics() engines.MetricContract {
 		Engine: engines.VLLM,
 		Path:   "/metrics",
 		Prefix: "vllm:",
+
+		UsuallyRuns: 256,
+
 		Running: engines.Metric{
 			Names:     []string{"vllm:num_requests_running"},
 			Aggregate: engines.AggregateSum,

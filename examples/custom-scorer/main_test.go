@@ -16,7 +16,7 @@ func TestRun(t *testing.T) {
 	if err := run(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"200 from own-1\n", "thrifty picks own-1\n", "cheapest 1.00*3", "cheapest 0.25*3"} {
+	for _, want := range []string{"200 from own-1\n", "thrifty picks own-1 in band gold\n", "cheapest 1.00*3", "cheapest 0.25*3"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

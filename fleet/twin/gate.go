@@ -29,8 +29,8 @@ func newGate(cfg Config, pool []*endpoint.Endpoint) (*gate, error) {
 	a := cfg.Admission
 	a.Seed = cfg.Seed
 	a.Saturation = admission.SaturationConfig{
-		TargetInflight: max(cfg.Scoring.TargetInflight, 1), TargetWaiting: cfg.Scoring.TargetWaiting,
-		KVCeiling: cfg.Scoring.KVCeiling, StaleAfter: cfg.Scoring.StaleAfter,
+		AssumedCapacity: admission.DefaultSaturationConfig().AssumedCapacity,
+		TargetWaiting:   cfg.Scoring.TargetWaiting, KVCeiling: cfg.Scoring.KVCeiling, StaleAfter: cfg.Scoring.StaleAfter,
 	}
 	core, err := admission.NewCore(a, nil)
 	if err != nil {
@@ -55,7 +55,7 @@ func (g *gate) read(now time.Duration) admission.PoolLoad {
 	g.observed = now
 	g.load.Endpoints = g.load.Endpoints[:0]
 	for _, e := range g.pool {
-		l := admission.EndpointLoad{ID: e.ID(), Weight: e.Weight(), InFlight: admission.Read(float64(e.InFlight()))}
+		l := admission.EndpointLoad{ID: e.ID(), Instance: e.Instance(), Weight: e.Weight(), InFlight: admission.Read(float64(e.InFlight()))}
 		if m := e.Load(); m != nil {
 			l.MeasuredAt, l.MeasuredInFlight = m.At, admission.Read(float64(m.InFlight))
 			l.Running, l.Waiting, l.KVUsedRatio = reading(m.Running.Get()), reading(m.Waiting.Get()), reading(m.KVUsedRatio.Get())

@@ -23,6 +23,7 @@ type Endpoint struct {
 	tickets  *ticketPool
 
 	spec       Spec
+	instance   uint64
 	url        *url.URL
 	upstream   map[string]string
 	attachment any
@@ -30,13 +31,14 @@ type Endpoint struct {
 }
 
 // newEndpoint makes an instance of a normal, valid spec.
-func newEndpoint(spec Spec, cfg Config, tickets *ticketPool, log *slog.Logger) (*Endpoint, error) {
+func newEndpoint(spec Spec, instance uint64, cfg Config, tickets *ticketPool, log *slog.Logger) (*Endpoint, error) {
 	u, err := url.Parse(spec.URL)
 	if err != nil {
 		return nil, err
 	}
 	e := &Endpoint{
 		spec:     spec,
+		instance: instance,
 		url:      u,
 		weight:   spec.Weight,
 		hash:     hashID(spec.ID),
@@ -54,6 +56,10 @@ func newEndpoint(spec Spec, cfg Config, tickets *ticketPool, log *slog.Logger) (
 // ID returns the endpoint's name, which an instance that comes after it may
 // bear too.
 func (e *Endpoint) ID() string { return e.spec.ID }
+
+// Instance returns the instance's number: 1 for the first that its set made, and
+// so on. It tells those apart that bear one ID after another.
+func (e *Endpoint) Instance() uint64 { return e.instance }
 
 // Spec returns what the instance was made from, defaults filled in. The caller
 // must not change it.

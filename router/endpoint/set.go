@@ -18,6 +18,7 @@ type Set struct {
 	tickets ticketPool
 
 	replacing sync.Mutex // held by Replace; readers never take it
+	instances uint64     // made so far; guarded by replacing
 	snapshot  atomic.Pointer[Snapshot]
 }
 
@@ -72,7 +73,8 @@ func (s *Set) Replace(specs []Spec) error {
 			all = append(all, e)
 			continue
 		}
-		e, err := newEndpoint(spec, s.cfg, &s.tickets, s.log)
+		s.instances++
+		e, err := newEndpoint(spec, s.instances, s.cfg, &s.tickets, s.log)
 		if err != nil {
 			return fmt.Errorf("endpoint %s: %w", spec.ID, err)
 		}

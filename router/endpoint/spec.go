@@ -64,6 +64,20 @@ type Spec struct {
 	// Default 1; more than 0 and at most 1e6. In code 0 means 1; a
 	// configuration file that says 0 is refused, since nobody means 1 by it.
 	Weight float64 `yaml:"weight" default:"1"`
+	// MaxRunning is how many requests the engine runs at once, as it was told by
+	// its own options: vLLM --max-num-seqs, SGLang --max-running-requests,
+	// llama.cpp --parallel, TGI --max-concurrent-requests, TensorRT-LLM
+	// --max_batch_size, LMDeploy --max-batch-size, Ollama OLLAMA_NUM_PARALLEL.
+	// Admission never takes it for more, so a smaller number keeps it quick for
+	// those who run; it sees by itself when an engine runs fewer. Default 0:
+	// unknown, so what its kind runs by default is assumed, or 256, until it was
+	// seen. At most 1e6.
+	MaxRunning int `yaml:"max_running"`
+	// PriorityOrder is how the engine reads the field "priority" of a request,
+	// which is then set from the band in which the request was admitted, in
+	// place of the client's own. Default PriorityUnset: the field is left as it
+	// is, since engines that do not order by it refuse or ignore it.
+	PriorityOrder engines.PriorityOrder `yaml:"-"`
 	// Engine is what runs there. Default "" which, like auto, lets the metrics
 	// page tell.
 	Engine engines.Name `yaml:"engine"`
@@ -122,6 +136,12 @@ func (s Spec) problems(prefix string) []error {
 	u := s.urlProblem(add)
 	if math.IsNaN(s.Weight) || s.Weight < 0 || s.Weight > 1e6 {
 		add("weight: %v is out of range; want more than 0 and at most 1e6, e.g. 1", s.Weight)
+	}
+	if s.MaxRunning < 0 || s.MaxRunning > 1e6 {
+		add("max_running: %d is out of range; want 1 to 1e6, such as 256, or 0 for what the engine is seen to run", s.MaxRunning)
+	}
+	if s.PriorityOrder > engines.PriorityHighFirst {
+		add("priority_order: %d is unknown; want low first, high first or unset", s.PriorityOrder)
 	}
 	if !s.Engine.Detected() && !s.Engine.Known() {
 		add("engine: %q is unknown; want auto or one of %v", s.Engine, engines.Names())
@@ -221,6 +241,7 @@ func (s Spec) normal() Spec {
 // equal reports whether two normal specs describe the same endpoint.
 func (s Spec) equal(o Spec) bool {
 	return s.ID == o.ID && s.URL == o.URL && s.Pool == o.Pool && s.Weight == o.Weight &&
+		s.MaxRunning == o.MaxRunning && s.PriorityOrder == o.PriorityOrder &&
 		s.Engine == o.Engine && s.Secret == o.Secret && s.CAFile == o.CAFile && s.KVEvents == o.KVEvents &&
 		slices.Equal(s.Models, o.Models)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func defaultAdmission() Admission {
 func (c Config) admission() admission.Config {
 	a := c.Admission.Core
 	a.Saturation = admission.SaturationConfig{
-		TargetInflight: c.Scoring.TargetInflight, TargetWaiting: c.Scoring.TargetWaiting, KVCeiling: c.Scoring.KVCeiling,
+		AssumedCapacity: admission.DefaultSaturationConfig().AssumedCapacity, TargetWaiting: c.Scoring.TargetWaiting, KVCeiling: c.Scoring.KVCeiling,
 		StaleAfter: c.Router.StaleAfter,
 	}
 	return a
@@ -53,12 +54,74 @@ func (c Config) validateAdmission() []error {
 	return under("admission.", errs...)
 }
 
+// admissionWarnings are settings that make no sense together.
+func (c Config) admissionWarnings() []string {
+	a := c.Admission.Core
+	var out []string
+	if !a.Enabled {
+		for i, e := range c.Endpoints {
+			if e.PriorityScheduling {
+				out = append(out, fmt.Sprintf("endpoints[%d].priority_scheduling: admission.enabled is false, so no request has a band to set its priority from", i))
+			}
+		}
+		return out
+	}
+	if total := c.Router.Relay.Timeouts.Total; a.QueueTTL >= total {
+		out = append(out, fmt.Sprintf("admission.queue_ttl: %v is no less than router.timeouts.total (%v), which counts from a request's arrival: one that waits so long has no time left for its answer",
+			a.QueueTTL, total))
+	}
+	if a.Interval > a.QueueTTL {
+		out = append(out, fmt.Sprintf("admission.interval: %v is more than queue_ttl (%v), so requests wait longer than they should",
+			a.Interval, a.QueueTTL))
+	}
+	for i, b := range a.Bands {
+		for _, lower := range a.Bands {
+			if lower.Priority < b.Priority && lower.SaturationCeiling > b.SaturationCeiling && b.SaturationCeiling <= 1 {
+				out = append(out, fmt.Sprintf("admission.bands[%d].saturation_ceiling: %s waits above %v, and %s, whose priority is lower, above %v: the lower band keeps the higher one out",
+					i, b.Name, b.SaturationCeiling, lower.Name, lower.SaturationCeiling))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// tell says what engines are taken to run at once for which nothing says it.
+func (g *Gateway) tell(specs []endpoint.Spec) {
+	const enough = 10
+	var untold []string
+	n := 0
+	for _, s := range specs {
+		if s.MaxRunning > 0 {
+			continue
+		}
+		if n++; n <= enough {
+			untold = append(untold, s.ID)
+		}
+	}
+	if g.admitter == nil || n == 0 {
+		return
+	}
+	kinds := []any{slog.Float64("others", admission.DefaultSaturationConfig().AssumedCapacity)}
+	for _, c := range g.contracts {
+		if c.UsuallyRuns > 0 {
+			kinds = append(kinds, slog.Int(string(c.Engine), c.UsuallyRuns))
+		}
+	}
+	g.log.Info("what engines run at once is assumed until it is seen; endpoints[].max_running says it",
+		"endpoints", n, "first", untold, slog.Group("requests", kinds...))
+}
+
 // admitter is the router's view of an admission.Controller.
 type admitter struct {
 	ctl         *admission.Controller
 	header      string // as the configuration spells it
 	bands       []string
+	priorities  map[string]int64 // by band
 	defaultBand string
+	// unseen is how long what a background response started may go on without
+	// that a measurement has seen it.
+	unseen time.Duration
 }
 
 // newAdmitter makes the controller of cfg; nil if it is switched off.
@@ -67,7 +130,7 @@ func (g *Gateway) newAdmitter(cfg Config, deps Deps) (*admitter, error) {
 	if !core.Enabled {
 		return nil, nil //nolint:nilnil // no admission is no error
 	}
-	parts := admission.Deps{Load: loads{g.endpoints}, Registerer: deps.Registerer}
+	parts := admission.Deps{Load: loads{g.endpoints, usual(g.contracts)}, Registerer: deps.Registerer}
 	if g.recorder != nil {
 		parts.Recorder = g.recorder.Admission()
 	}
@@ -75,9 +138,11 @@ func (g *Gateway) newAdmitter(cfg Config, deps Deps) (*admitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &admitter{ctl: ctl, header: cfg.Admission.BandHeader, defaultBand: core.DefaultBand}
+	a := &admitter{ctl: ctl, header: cfg.Admission.BandHeader, defaultBand: core.DefaultBand, priorities: make(map[string]int64),
+		unseen: 2*cfg.Router.Scrape.Interval + cfg.Router.Scrape.Timeout}
 	for _, b := range core.Bands {
 		a.bands = append(a.bands, b.Name)
+		a.priorities[b.Name] = int64(b.Priority)
 	}
 	return a, nil
 }
@@ -88,7 +153,12 @@ func (a *admitter) Admit(ctx context.Context, r router.Admission) (router.Lease,
 	lease, err := a.ctl.Admit(ctx, req)
 	switch {
 	case err == nil:
-		r.Identity.Band = cmp.Or(req.Band, a.defaultBand)
+		band := cmp.Or(req.Band, a.defaultBand)
+		r.Identity.Band = band
+		r.Identity.Priority, r.Identity.HasPriority = a.priorities[band], true
+		if r.Background {
+			return lingering{lease, a.unseen}, nil
+		}
 		return lease, nil
 	case asked && errors.Is(err, admission.ErrUnknownBand):
 		return nil, a.unknownBand(req.Band)
@@ -114,6 +184,18 @@ func (a *admitter) request(r *router.Admission) (req admission.Request, asked bo
 	return req, asked
 }
 
+// lingering is the lease of a background response. Its answer ends before its work
+// begins, of which nothing but the engine's own numbers tells when that ends; so it
+// counts until they have been read for sure, and then as what others have on the
+// engine does.
+type lingering struct {
+	admission.Lease
+	unseen time.Duration
+}
+
+// Release implements [router.Lease].
+func (l lingering) Release() { time.AfterFunc(l.unseen, l.Lease.Release) }
+
 // host is an address without its port, so that a client's connections are one.
 func host(addr string) string {
 	if h, _, err := net.SplitHostPort(addr); err == nil {
@@ -125,7 +207,26 @@ func host(addr string) string {
 // loads is the endpoint set as admission sees it: a pool is the endpoints of one
 // model that take requests now. What is behind an open breaker has no room for
 // anybody, and its load is no reason to wait.
-type loads struct{ endpoints *endpoint.Set }
+//
+// How many requests an engine runs at once is what the endpoint's max_running says,
+// else what the engine's page says, else what its kind usually runs, as soon as the
+// page has told the kind. An engine whose page cannot be read is given what an
+// unknown one is: which of its options were changed nothing would ever show.
+type loads struct {
+	endpoints *endpoint.Set
+	usual     map[engines.Name]float64
+}
+
+// usual is how many requests engines usually run at once, where that is known.
+func usual(contracts []engines.MetricContract) map[engines.Name]float64 {
+	out := make(map[engines.Name]float64, len(contracts))
+	for _, c := range contracts {
+		if c.UsuallyRuns > 0 {
+			out[c.Engine] = float64(c.UsuallyRuns)
+		}
+	}
+	return out
+}
 
 // Load implements [admission.LoadSource].
 func (l loads) Load(pool string, dst *admission.Load) {
@@ -134,10 +235,22 @@ func (l loads) Load(pool string, dst *admission.Load) {
 		if !e.Admissible(now) {
 			continue
 		}
-		one := admission.EndpointLoad{ID: e.ID(), Weight: e.Weight(), InFlight: admission.Read(float64(e.InFlight()))}
+		one := admission.EndpointLoad{
+			ID: e.ID(), Instance: e.Instance(), Weight: e.Weight(), InFlight: admission.Read(float64(e.InFlight())),
+		}
+		told := e.Spec().MaxRunning
+		if told > 0 {
+			one.BatchCapacity = admission.Read(float64(told))
+		}
 		if m := e.Load(); m != nil {
 			one.MeasuredAt, one.MeasuredInFlight = m.At, admission.Read(float64(m.InFlight))
 			one.Running, one.Waiting, one.KVUsedRatio = reading(m.Running), reading(m.Waiting), reading(m.KVUsedRatio)
+			if told == 0 {
+				one.BatchCapacity = reading(m.MaxRunning)
+				if n, ok := l.usual[m.Engine]; ok {
+					one.AssumedCapacity = admission.Read(n)
+				}
+			}
 		}
 		dst.Endpoints = append(dst.Endpoints, one)
 	}

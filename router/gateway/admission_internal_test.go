@@ -63,7 +63,7 @@ func TestLoads(t *testing.T) {
 	now := time.Now()
 	load := func(pool string) []admission.EndpointLoad {
 		var dst admission.Load
-		loads{g.endpoints}.Load(pool, &dst)
+		loads{g.endpoints, usual(g.contracts)}.Load(pool, &dst)
 		return dst.Endpoints
 	}
 	same := func(what, pool string, want ...admission.EndpointLoad) {
@@ -73,8 +73,8 @@ func TestLoads(t *testing.T) {
 		}
 	}
 	known := admission.Read
-	b := admission.EndpointLoad{ID: "b", Weight: 1, InFlight: known(0)}
-	same("nothing measured", "m", admission.EndpointLoad{ID: "a", Weight: 1, InFlight: known(0)}, b)
+	b := admission.EndpointLoad{ID: "b", Instance: 2, Weight: 1, InFlight: known(0)}
+	same("nothing measured", "m", admission.EndpointLoad{ID: "a", Instance: 1, Weight: 1, InFlight: known(0)}, b)
 	same("no such pool", "n")
 
 	place, err := all[0].Begin(now)
@@ -84,7 +84,7 @@ func TestLoads(t *testing.T) {
 	defer place.Release()
 	all[0].SetLoad(&endpoint.LoadState{At: now, InFlight: 3, Load: engines.Load{Running: engines.Read(0), KVUsedRatio: engines.Read(0.5)}})
 	same("some measured", "m", admission.EndpointLoad{
-		ID: "a", Weight: 1, InFlight: known(1), MeasuredAt: now, MeasuredInFlight: known(3), Running: known(0), KVUsedRatio: known(0.5),
+		ID: "a", Instance: 1, Weight: 1, InFlight: known(1), MeasuredAt: now, MeasuredInFlight: known(3), Running: known(0), KVUsedRatio: known(0.5),
 	}, b)
 
 	all[0].CoolDown(now, time.Hour)

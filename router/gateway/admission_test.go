@@ -29,7 +29,9 @@ func admitting(endpoints ...gateway.Endpoint) gateway.Config {
 // narrow is a configuration under which an engine is full with one request.
 func narrow(endpoints ...gateway.Endpoint) gateway.Config {
 	cfg := config(endpoints...)
-	cfg.Scoring.TargetInflight = 1
+	for i := range cfg.Endpoints {
+		cfg.Endpoints[i].MaxRunning = 1
+	}
 	cfg.Admission.Core.Enabled = true
 	return cfg
 }
@@ -546,26 +548,33 @@ func fallbackModels() []catalog.Model {
 }
 
 // A burst does not pass as a whole between two measurements: of five hundred
-// requests at once to an engine of which nothing is known seven of gold pass.
+// requests at once as many pass as gold may have of what the engine is known, or
+// taken, to run at once.
 func TestAdmissionOfBurst(t *testing.T) {
 	const requests = 500
-	e := newGated(t)
-	f := newAdmitting(t, admitting(at("e", e.url))) // not run: nothing is scraped
-	var all []<-chan answer
-	for range requests {
-		all = append(all, f.background(t.Context()))
+	for told, pass := range map[int]float64{8: 7, 0: 218} {
+		t.Run(fmt.Sprint("max_running ", told), func(t *testing.T) {
+			e := newGated(t)
+			cfg := admitting(at("e", e.url))
+			cfg.Endpoints[0].MaxRunning = told
+			f := newAdmitting(t, cfg) // not run: nothing is scraped
+			var all []<-chan answer
+			for range requests {
+				all = append(all, f.background(t.Context()))
+			}
+			f.waiting(requests - pass)
+			if n := f.metric("llmgw_endpoint_inflight_requests"); n > pass {
+				t.Errorf("%v are at the engine", n)
+			}
+			close(e.let)
+			for _, ended := range all {
+				if got := <-ended; got.status != 200 {
+					t.Errorf("got %d %s", got.status, got.body)
+				}
+			}
+			f.idle()
+		})
 	}
-	f.waiting(requests - 7)
-	if n := f.metric("llmgw_endpoint_inflight_requests"); n > 7 {
-		t.Errorf("%v are at the engine", n)
-	}
-	close(e.let)
-	for _, ended := range all {
-		if got := <-ended; got.status != 200 {
-			t.Errorf("got %d %s", got.status, got.body)
-		}
-	}
-	f.idle()
 }
 
 // What others send to an engine counts, too: a request waits until they are gone.

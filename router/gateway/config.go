@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/sglang"
+	"github.com/llmgw/llmgw/engines/vllm"
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/endpoint"
@@ -60,6 +62,14 @@ type Endpoint struct {
 	// KeyFile names the file that holds it, and nothing else but white space
 	// around it. Default "", no key.
 	KeyFile string `yaml:"key_file"`
+	// PriorityScheduling says that the engine orders its own queue by the field
+	// "priority" of a request: vLLM with --scheduling-policy priority, SGLang with
+	// --enable-priority-scheduling and not --schedule-low-priority-values-first.
+	// The field is then set from the request's band, in place of the client's
+	// own. Default false, which leaves the field as the client sent it: vLLM
+	// refuses it without that option. Needs engine: vllm or sglang, since they
+	// read it in opposite ways.
+	PriorityScheduling bool `yaml:"priority_scheduling"`
 }
 
 // DefaultConfig returns the defaults that the fields' comments state.
@@ -101,6 +111,10 @@ func (c Config) validate(profiles []string) error {
 		specs[i] = e.Spec
 		if e.KeyEnv != "" && e.KeyFile != "" {
 			errs = append(errs, fmt.Errorf("endpoints[%d].key_file: %q stands beside key_env %q; want one of them", i, e.KeyFile, e.KeyEnv))
+		}
+		if e.PriorityScheduling && e.priorityOrder() == engines.PriorityUnset {
+			errs = append(errs, fmt.Errorf("endpoints[%d].priority_scheduling: is true and engine is %q; want engine: vllm or engine: sglang beside it, since they read priorities in opposite ways and others have none",
+				i, e.Engine))
 		}
 		switch k := e.KVEvents; {
 		case k.Endpoint != "":
@@ -166,7 +180,7 @@ func (c Config) Warnings() []string {
 		// That no endpoint serves a model follows from it.
 		return []string{"endpoints: there are none; every request is answered 503 or, if its model is not under models, 404"}
 	}
-	var out []string
+	out := c.admissionWarnings()
 	served := map[string]bool{}
 	for _, e := range c.Endpoints {
 		for _, m := range e.Models {
@@ -203,6 +217,9 @@ func (c Config) specs() ([]endpoint.Spec, error) {
 	var errs []error
 	for i, e := range c.Endpoints {
 		out[i] = e.Spec
+		if e.PriorityScheduling {
+			out[i].PriorityOrder = e.priorityOrder()
+		}
 		if out[i].Engine == engines.Auto {
 			out[i].Engine = ""
 		}
@@ -216,6 +233,18 @@ func (c Config) specs() ([]endpoint.Spec, error) {
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// priorityOrder is how an engine of the endpoint's kind reads priorities.
+func (e Endpoint) priorityOrder() engines.PriorityOrder {
+	switch e.Engine {
+	case engines.VLLM:
+		return vllm.Capabilities().PriorityOrder
+	case engines.SGLang:
+		return sglang.Capabilities().PriorityOrder
+	default:
+		return engines.PriorityUnset
+	}
 }
 
 func (e Endpoint) key() (string, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/gateway"
@@ -55,6 +56,11 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{"router.scrape_timeout", func(c *gateway.Config) { c.Router.Scrape.Timeout = 0 }},
 		{"router.stale_after", func(c *gateway.Config) { c.Router.StaleAfter = time.Second }},
 		{"scoring.target_waiting", func(c *gateway.Config) { c.Scoring.TargetWaiting = 0 }},
+		{"endpoints[0].max_running", func(c *gateway.Config) { c.Endpoints[0].MaxRunning = -1 }},
+		{"endpoints[0].priority_scheduling", func(c *gateway.Config) { c.Endpoints[0].PriorityScheduling = true }},
+		{"endpoints[0].priority_scheduling", func(c *gateway.Config) {
+			c.Endpoints[0].PriorityScheduling, c.Endpoints[0].Engine = true, engines.LlamaCPP
+		}},
 		{"scoring.target_inflight", func(c *gateway.Config) { c.Scoring.TargetInflight = 0 }},
 		{"scoring.kv_ceiling", func(c *gateway.Config) { c.Scoring.KVCeiling = 2 }},
 		{"scoring.session_load_factor", func(c *gateway.Config) { c.Scoring.SessionLoadFactor = 0.5 }},
@@ -215,6 +221,40 @@ func TestWarnings(t *testing.T) {
 	for model, want := range map[string]int{"a": 503, "z": 503, "unknown": 404} {
 		if got := f.do("POST", chatPath, `{"model":"`+model+`"}`); got.status != want {
 			t.Errorf("without endpoints, model %s: got %d %s, want %d", model, got.status, got.body, want)
+		}
+	}
+}
+
+// Settings of admission that make no sense together are told.
+func TestAdmissionWarnings(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*gateway.Config)
+		want   []string
+	}{
+		{"the defaults", func(*gateway.Config) {}, nil},
+		{"a wait as long as a request may take", func(c *gateway.Config) { c.Admission.Core.QueueTTL = c.Router.Relay.Timeouts.Total },
+			[]string{"admission.queue_ttl: "}},
+		{"an interval longer than the wait", func(c *gateway.Config) { c.Admission.Core.Interval = time.Minute }, []string{"admission.interval: "}},
+		{"a lower band goes on for longer", func(c *gateway.Config) { c.Admission.Core.Bands[3].SaturationCeiling = 0.7 },
+			[]string{"admission.bands[2].saturation_ceiling: silver waits above 0.6, and bronze"}},
+		{"a lower band never waits", func(c *gateway.Config) { c.Admission.Core.Bands[3].SaturationCeiling = 2 },
+			[]string{"admission.bands[0].", "admission.bands[1].", "admission.bands[2]."}},
+		{"priorities", func(c *gateway.Config) { c.Endpoints[0].PriorityScheduling, c.Endpoints[0].Engine = true, engines.VLLM }, nil},
+		{"priorities without bands", func(c *gateway.Config) {
+			c.Endpoints[0].PriorityScheduling, c.Endpoints[0].Engine = true, engines.VLLM
+			c.Admission.Core.Enabled, c.Admission.Core.QueueTTL = false, time.Hour
+		}, []string{"endpoints[0].priority_scheduling: "}},
+	} {
+		cfg := config(at("e", "http://e:1"))
+		cfg.Admission.Core.Bands = slices.Clone(cfg.Admission.Core.Bands)
+		test.change(&cfg)
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		got := cfg.Warnings()
+		if !slices.EqualFunc(got, test.want, strings.HasPrefix) {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
 }

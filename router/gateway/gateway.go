@@ -82,6 +82,7 @@ type Gateway struct {
 	scraper   *scrape.Scraper
 	scheduler *schedule.Scheduler
 	router    *router.Router
+	contracts []engines.MetricContract
 	recorder  *flight.Recorder // nil: there is neither ring nor log
 	flightLog *record.Log      // the recorder's, if it is the gateway's own to run
 	prefixes  *prefixes        // nil: switched off
@@ -137,12 +138,11 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err := g.newRecorder(cfg, deps); err != nil {
 		return nil, err
 	}
-	contracts := deps.Contracts
-	if contracts == nil {
-		contracts = Contracts()
+	if g.contracts = deps.Contracts; g.contracts == nil {
+		g.contracts = Contracts()
 	}
 	g.scraper, err = scrape.New(cfg.Router.Scrape, scrape.Deps{
-		Set: g.endpoints, Contracts: contracts, Client: g.scrapeClient, Logger: g.log, Registerer: deps.Registerer,
+		Set: g.endpoints, Contracts: g.contracts, Client: g.scrapeClient, Logger: g.log, Registerer: deps.Registerer,
 	})
 	if err != nil {
 		return nil, err
@@ -199,11 +199,15 @@ func (g *Gateway) Reload(cfg Config) error {
 	if old := g.models.at.Load(); old == nil {
 		g.models.at.Store(next)
 	}
+	before := g.endpoints.Snapshot()
 	if err := g.endpoints.Replace(specs); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	g.prefixes.sync(g.endpoints.Snapshot().All())
 	g.models.at.Store(next)
+	if g.endpoints.Snapshot() != before {
+		g.tell(specs)
+	}
 	for _, w := range cfg.Warnings() {
 		g.log.Warn("configuration", "warning", w)
 	}

@@ -151,7 +151,9 @@ func mixedOutcomes(t *testing.T, requests int64, queues bool) *fleet {
 	set := func(d *gateway.Deps) { d.Recorder, d.Logger = seen, nil }
 	var f *fleet
 	if queues {
-		cfg.Scoring.TargetInflight = 2
+		for i := range cfg.Endpoints {
+			cfg.Endpoints[i].MaxRunning = 2
+		}
 		cfg.Admission.Core.Enabled = true
 		cfg.Admission.Core.QueueTTL = 20 * time.Millisecond
 		cfg.Admission.Core.QueueCapacityPerBand = 3

@@ -118,6 +118,7 @@ const (
 	loadWaiting
 	loadKVUsed
 	loadCapacity
+	loadAssumed
 )
 
 // appendLoad appends the pool's load: of endpoints that are the same as when it
@@ -159,6 +160,7 @@ func (a *admissions) appendLoad(b []byte, l admission.PoolLoad) []byte {
 func (a *admissions) appendEndpoint(b []byte, e *admission.EndpointLoad) []byte {
 	at := len(b)
 	b = append(b, 0)
+	b = binary.AppendUvarint(b, e.Instance)
 	b = appendFloat(b, e.Weight)
 	var known byte
 	if !e.MeasuredAt.IsZero() {
@@ -175,6 +177,7 @@ func (a *admissions) appendEndpoint(b []byte, e *admission.EndpointLoad) []byte 
 		{loadWaiting, e.Waiting},
 		{loadKVUsed, e.KVUsedRatio},
 		{loadCapacity, e.BatchCapacity},
+		{loadAssumed, e.AssumedCapacity},
 	} {
 		if n, ok := v.r.Get(); ok {
 			known |= v.bit
@@ -260,7 +263,7 @@ func (s *steps) load(r *reader) admission.PoolLoad {
 
 func endpointLoad(r *reader, id string) admission.EndpointLoad {
 	known := r.byte()
-	e := admission.EndpointLoad{ID: id, Weight: r.float()}
+	e := admission.EndpointLoad{ID: id, Instance: r.uvarint(), Weight: r.float()}
 	if known&loadMeasured != 0 {
 		e.MeasuredAt = r.time()
 	}
@@ -271,6 +274,7 @@ func endpointLoad(r *reader, id string) admission.EndpointLoad {
 		return admission.Read(r.float())
 	}
 	e.InFlight, e.MeasuredInFlight = read(loadInFlight), read(loadMeasuredInFlight)
-	e.Running, e.Waiting, e.KVUsedRatio, e.BatchCapacity = read(loadRunning), read(loadWaiting), read(loadKVUsed), read(loadCapacity)
+	e.Running, e.Waiting, e.KVUsedRatio = read(loadRunning), read(loadWaiting), read(loadKVUsed)
+	e.BatchCapacity, e.AssumedCapacity = read(loadCapacity), read(loadAssumed)
 	return e
 }
