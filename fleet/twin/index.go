@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/llmgw/llmgw/engines/kvevents"
 	"github.com/llmgw/llmgw/engines/sim/workload"
@@ -28,7 +29,7 @@ type index interface {
 	// told takes what an engine says of its cache.
 	told(engine int, events []kvevents.Event) error
 	// ended takes what the engine's answer says of r.
-	ended(r *request, prompt, cached int)
+	ended(now time.Time, r *request, prompt, cached int)
 }
 
 // holders is what both indexes share: the way from their slots to endpoints.
@@ -112,25 +113,44 @@ func (s *sent) Picked(req *schedule.Request, e *endpoint.Endpoint) {
 
 func (*sent) told(int, []kvevents.Event) error { return nil }
 
-func (s *sent) ended(r *request, prompt, cached int) {
+func (s *sent) ended(_ time.Time, r *request, prompt, cached int) {
 	s.x.Observe(r.sent, &r.chain, prefix.Usage{PromptTokens: int64(prompt), CachedTokens: int64(cached), CachedKnown: true})
 }
 
-// exact is the index of what engines say.
+const (
+	// maxUnderway bounds the beginnings of prompts under way, for any trace here.
+	maxUnderway = 1 << 22
+	// underwayLinger is how long after its end a prompt counts as under way: engines
+	// tell without delay.
+	underwayLinger = time.Millisecond
+)
+
+// exact is the index of what engines say, and of what is under way to them; beside
+// it, as in the gateway, what was sent tells the home of a beginning.
 type exact struct {
 	holders
-	x    *prefix.Exact
-	root uint64
+	x        *prefix.Exact
+	underway *prefix.Underway
+	sent     *sent
+	root     uint64
+	begun    prefix.Result
+	held     []schedule.Holder
 }
 
-func newExact(model string, pool []*endpoint.Endpoint, blocks []int) (*exact, error) {
-	cfg := prefix.DefaultExactConfig()
-	cfg.MaxEndpoints, cfg.MaxBlocks = max(cfg.MaxEndpoints, len(pool)), max(1024, sum(blocks))
-	x, err := prefix.NewExact(cfg, prefix.Deps{})
+func newExact(cfg prefix.Config, model string, pool []*endpoint.Endpoint, blocks []int) (*exact, error) {
+	exactly := prefix.DefaultExactConfig()
+	exactly.MaxEndpoints, exactly.MaxBlocks = max(exactly.MaxEndpoints, len(pool)), max(1024, sum(blocks))
+	x, err := prefix.NewExact(exactly, prefix.Deps{})
 	if err != nil {
 		return nil, err
 	}
-	s := &exact{x: x, root: prefix.Root(model), holders: holders{pool: pool, engine: make(map[*endpoint.Endpoint]int)}}
+	s := &exact{
+		x: x, underway: prefix.NewUnderway(maxUnderway, underwayLinger), root: prefix.Root(model),
+		holders: holders{pool: pool, engine: make(map[*endpoint.Endpoint]int)},
+	}
+	if s.sent, err = newSent(cfg, model, pool); err != nil {
+		return nil, err
+	}
 	for _, e := range pool {
 		id, err := x.Add(s.root)
 		if err != nil {
@@ -142,7 +162,8 @@ func newExact(model string, pool []*endpoint.Endpoint, blocks []int) (*exact, er
 }
 
 // prepare makes token ids that are equal where the hashes of blocks are.
-func (*exact) prepare(_ *workload.Trace, r *request) {
+func (s *exact) prepare(tr *workload.Trace, r *request) {
+	s.sent.prepare(tr, r)
 	n := len(r.blocks) * r.blockTokens
 	r.tokens = slices.Grow(r.tokens[:0], n)[:n]
 	clear(r.tokens)
@@ -157,18 +178,31 @@ func (*exact) prepare(_ *workload.Trace, r *request) {
 func (s *exact) Holders(req *schedule.Request, out []schedule.Holder) (n, promptBytes int) {
 	r := req.Prompt.(*request)
 	s.x.Lookup(prefix.Prompt{Root: s.root, Tokens: r.tokens}, &s.result)
-	for _, m := range slices.Backward(s.result.Matches) { // those that hold most are last
-		if n == len(out) {
-			break
-		}
-		out[n] = schedule.Holder{Endpoint: s.bySlot[m.ID.Slot()], Bytes: m.Tokens * tokenBytes, Exact: true}
-		n++
+	s.underway.Lookup(req.Now, &r.chain, &s.begun)
+	s.sent.x.Lookup(&r.chain, &s.sent.result)
+	s.held = s.held[:0]
+	hold := func(id prefix.ID, bytes int, told bool) {
+		seen, _ := s.sent.result.Of(s.sent.ids[s.engine[s.bySlot[id.Slot()]]])
+		s.held = append(s.held, schedule.Holder{Endpoint: s.bySlot[id.Slot()], Bytes: bytes, Exact: told, Seen: seen.Seen})
 	}
-	return n, r.trace.PromptTokens * tokenBytes
+	for _, m := range s.result.Matches {
+		begun, _ := s.begun.Of(m.ID)
+		hold(m.ID, max(m.Tokens*tokenBytes, begun.Bytes), m.Tokens*tokenBytes >= begun.Bytes)
+	}
+	for _, m := range s.begun.Matches {
+		if _, told := s.result.Of(m.ID); !told {
+			hold(m.ID, m.Bytes, false)
+		}
+	}
+	slices.SortStableFunc(s.held, func(a, b schedule.Holder) int { return b.Bytes - a.Bytes })
+	return copy(out, s.held), r.trace.PromptTokens * tokenBytes
 }
 
-// Picked is that of schedule.PrefixIndex: the engine itself will tell.
-func (*exact) Picked(*schedule.Request, *endpoint.Endpoint) {}
+// Picked is that of schedule.PrefixIndex.
+func (s *exact) Picked(req *schedule.Request, e *endpoint.Endpoint) {
+	s.sent.Picked(req, e)
+	s.underway.Begin(req.Now, s.ids[s.engine[e]], &req.Prompt.(*request).chain)
+}
 
 func (s *exact) told(engine int, events []kvevents.Event) error {
 	id := s.ids[engine]
@@ -193,7 +227,10 @@ func (s *exact) told(engine int, events []kvevents.Event) error {
 	return nil
 }
 
-func (*exact) ended(*request, int, int) {}
+func (s *exact) ended(now time.Time, r *request, prompt, cached int) {
+	s.sent.ended(now, r, prompt, cached)
+	s.underway.End(now, s.ids[r.engine], &r.chain, true)
+}
 
 func sum(list []int) int {
 	n := 0

@@ -24,8 +24,8 @@ const (
 	// Prefix is the profile chat with the approximate index of prompts.
 	Prefix Policy = "prefix"
 	// PrefixExact is the profile chat with an index of the blocks that engines
-	// have computed, told by them without delay or loss. It knows nothing of
-	// prompts that are still on their way, which Prefix counts.
+	// have computed, told by them without delay or loss, and of the prompts that
+	// are still on their way.
 	PrefixExact Policy = "prefix-exact"
 	// Batch is the profile batch with the approximate index.
 	Batch Policy = "batch"

@@ -24,7 +24,7 @@ type request struct {
 	blockTokens int
 	blocks      []uint64     // hashes of the engine's blocks
 	tokens      []uint32     // for exact
-	chain       prefix.Chain // for sent
+	chain       prefix.Chain // for sent and exact
 	sent        prefix.Sent
 	predicted   int // prompt tokens that the index said the engine holds
 }

@@ -131,7 +131,7 @@ func (t *Twin) build() error {
 	case t.policy.indexed():
 		t.index, err = newSent(t.cfg.Prefix, model, t.pool)
 	case t.policy == PrefixExact:
-		t.index, err = newExact(model, t.pool, blocks)
+		t.index, err = newExact(t.cfg.Prefix, model, t.pool, blocks)
 	}
 	if err != nil {
 		return err
@@ -322,7 +322,7 @@ func (t *Twin) finish(r *request, s *sim.Sequence) {
 	}
 	if t.index != nil {
 		t.agreed.add(r.predicted, s.CachedTokens())
-		t.index.ended(r, s.PromptTokens(), s.CachedTokens())
+		t.index.ended(t.clock(), r, s.PromptTokens(), s.CachedTokens())
 	}
 	r.held.Release()
 	if r.leased {

@@ -109,6 +109,7 @@ type tokenizer struct {
 	idle     func() // closes its connections
 	asked    atomic.Int32
 	late     atomic.Int32 // answers in a row
+	wrong    atomic.Int32 // prompts in a row whose tokens were others
 
 	mu     sync.Mutex
 	routes [2]route // of chats and of texts; guarded by mu
@@ -488,20 +489,31 @@ func parseTokens(b []byte) ([]uint32, error) {
 	return toks[:len(toks):len(toks)], nil
 }
 
+// wrongAfter is after how many prompts in a row whose tokens were others who told
+// them is not asked for a minute.
+const wrongAfter = 3
+
 // checked compares the tokens of a prompt with how many the engine that answered
-// says it had. Those that are others are forgotten, and who told them let alone as
-// if it had failed.
+// says it had. Those that are others are forgotten.
 func (t *tokens) checked(z *tokenized, said int64) {
 	n := int64(len(z.tokens))
-	if said < 1 || max(n-said, said-n) <= 8+said/64 {
+	if said < 1 {
+		return
+	}
+	if max(n-said, said-n) <= 8+said/64 {
+		z.by.wrong.Store(0)
 		return
 	}
 	t.metrics.tokens[tokensWrong].Inc()
 	t.mu.Lock()
 	t.drop(z.sum)
 	t.mu.Unlock()
-	for k := range z.by.routes {
-		z.by.failed(k, false)
+	if z.by.wrong.Add(1) >= wrongAfter {
+		z.by.mu.Lock()
+		defer z.by.mu.Unlock()
+		for k := range z.by.routes {
+			z.by.routes[k].until = time.Now().Add(time.Minute)
+		}
 	}
 }
 
@@ -524,7 +536,7 @@ func (x *exacts) prepare(ctx context.Context, p *prompt, model string) {
 		return
 	}
 	p.sum = p.hash.Sum64()
-	p.salt = saltOf(p.body)
+	p.salt = saltOf(p.body, p.peek.PromptSpan)
 	if z, ok := t.get(p.sum); ok {
 		t.metrics.tokens[tokensKnown].Inc()
 		p.take(z)
@@ -564,9 +576,11 @@ func (p *prompt) take(z *tokenized) {
 	p.whole, p.tokens, p.tokensOf, p.bytesOf = z, z.tokens, len(z.tokens), p.chain.Bytes()
 }
 
-// saltOf returns the cache salt of a body, "" if it has none.
-func saltOf(body []byte) string {
-	if !bytes.Contains(body, []byte(`"cache_salt"`)) {
+// saltOf returns the cache salt of a body, "" if it has none. It stands outside the
+// messages, which are long.
+func saltOf(body []byte, messages openai.Span) string {
+	key := []byte(`"cache_salt"`)
+	if !bytes.Contains(body[:messages.Start], key) && !bytes.Contains(body[messages.End:], key) {
 		return ""
 	}
 	var with struct {
