@@ -37,6 +37,31 @@ func TestPoliciesOnSharedPrefixes(t *testing.T) {
 	}
 }
 
+// TestHitShareOfOneCache: where caches are smaller than what is shared, all of them
+// together, too, remembering what was sent finds four times as much in them as
+// chance does, and knowing what they hold as much as one cache of the same size has.
+func TestHitShareOfOneCache(t *testing.T) {
+	tr := groups(t, 150, 8192, 1500, "poisson:8")
+	cfg := fleet(8)
+	cfg.Engine.NumGPUBlocks, cfg.Engine.MaxModelLen = 8000, 16384
+	one := fleet(1)
+	one.Engine.NumGPUBlocks, one.Engine.MaxNumSeqs, one.Engine.Speed = 8*8000, 2048, 8
+	ideal := *run(t, one, twin.LeastLoaded, tr).HitShare
+	random := *run(t, cfg, twin.Random, tr).HitShare
+	approximate := *run(t, cfg, twin.Prefix, tr).HitShare
+	exact := run(t, cfg, twin.PrefixExact, tr)
+	t.Logf("hit share: random %.3f, prefix %.3f, prefix-exact %.3f, one cache %.3f", random, approximate, *exact.HitShare, ideal)
+	if approximate < 4*random {
+		t.Errorf("prefix %.3f is less than four times random's %.3f", approximate, random)
+	}
+	if *exact.HitShare < 0.9*ideal {
+		t.Errorf("prefix-exact %.3f is less than 90 %% of one cache's %.3f", *exact.HitShare, ideal)
+	}
+	if *exact.Agreement < 0.99 {
+		t.Errorf("agreement %.3f", *exact.Agreement)
+	}
+}
+
 // TestLoadOnUnsharedPrompts: where nothing is shared, knowing prefixes costs
 // nothing beside least-loaded, and looking at load beats not to.
 func TestLoadOnUnsharedPrompts(t *testing.T) {

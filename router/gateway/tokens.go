@@ -225,7 +225,7 @@ func (x *exacts) recall(p *prompt) {
 		return
 	}
 	p.sum = p.hash.Sum64()
-	p.salt = saltOf(p.body)
+	p.salt = saltOf(p.body, p.peek.PromptSpan)
 	switch z, at := x.tokens.peek(p.sum, p.turnEnds()); {
 	case z == nil:
 	case at < 0:
