@@ -32,7 +32,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	f.Add([]byte{version, byte(admission.OpStep), 0, 1, 1, 'm', 0, 1, 1, 'e', 0, 0, 0})
+	f.Add([]byte{version, byte(admission.OpStep), 0, 1, 1, 'm', 0, 1, 1, 'e', 0, 0, 0, 0})
 	f.Add([]byte{version, byte(admission.OpOffer), 0, 1, 'm', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		check := func(err error) bool {
@@ -85,8 +85,8 @@ func (m *memory) Append(_ record.Type, _ time.Time, payload []byte) error {
 // Loads are written by what changed, and read as they were.
 func TestLoadsRoundTrip(t *testing.T) {
 	// A field more is one that a core may decide by: write it down, too.
-	if n := reflect.TypeFor[admission.EndpointLoad]().NumField(); n != 9 {
-		t.Errorf("admission.EndpointLoad has %d fields, and 9 are recorded", n)
+	if n := reflect.TypeFor[admission.EndpointLoad]().NumField(); n != 11 {
+		t.Errorf("admission.EndpointLoad has %d fields, and 11 are recorded", n)
 	}
 	if n := reflect.TypeFor[admission.Request]().NumField(); n != 3 {
 		t.Errorf("admission.Request has %d fields, and 3 are recorded", n)
@@ -113,9 +113,9 @@ func TestLoadsRoundTrip(t *testing.T) {
 			loads[which] = nil
 			for _, id := range ids {
 				e := admission.EndpointLoad{
-					ID: id, Weight: rapid.SampledFrom([]float64{0, 1, 2.5}).Draw(t, "weight"),
+					ID: id, Instance: rapid.SampledFrom([]uint64{0, 1, math.MaxUint64}).Draw(t, "instance"), Weight: rapid.SampledFrom([]float64{0, 1, 2.5}).Draw(t, "weight"),
 					InFlight: reading("in flight"), MeasuredInFlight: reading("measured in flight"), Running: reading("running"),
-					Waiting: reading("waiting"), KVUsedRatio: reading("kv"), BatchCapacity: reading("capacity"),
+					Waiting: reading("waiting"), KVUsedRatio: reading("kv"), BatchCapacity: reading("capacity"), AssumedCapacity: reading("assumed"),
 				}
 				if rapid.Bool().Draw(t, "measured") {
 					e.MeasuredAt = now.Add(-time.Second)
