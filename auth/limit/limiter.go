@@ -392,7 +392,8 @@ func (s *subject) rates(now time.Time, lim Limits) Rates {
 func (l *Limiter) clock(now time.Time) int64 {
 	base := l.base.Load()
 	if base == nil {
-		l.base.CompareAndSwap(nil, &now)
+		first := now // so that now itself stays on the stack
+		l.base.CompareAndSwap(nil, &first)
 		base = l.base.Load()
 	}
 	return int64(now.Sub(*base))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -49,6 +50,17 @@ type Budget struct {
 // UTC. Zones are found where [time.LoadLocation] finds them; a binary that must
 // know them everywhere imports time/tzdata.
 func NewBudget(nanos int64, p Period, zone string) (Budget, error) {
+	return new(Zones).NewBudget(nanos, p, zone)
+}
+
+// Zones remembers time zones, so that many budgets share what is known of one:
+// some kilobytes. The zero value is ready. It may be used concurrently.
+type Zones struct {
+	known sync.Map // name to *time.Location; only names that there are
+}
+
+// NewBudget is [NewBudget], which reads a zone once.
+func (z *Zones) NewBudget(nanos int64, p Period, zone string) (Budget, error) {
 	b := Budget{Nanos: nanos, Period: p}
 	var faults []error
 	if nanos <= 0 || nanos > math.MaxInt64/2 {
@@ -57,22 +69,33 @@ func NewBudget(nanos int64, p Period, zone string) (Budget, error) {
 	if p < PeriodDay || p > PeriodTotal {
 		faults = append(faults, fmt.Errorf("limit: budget period %d; want day, week, month or total", p))
 	}
-	switch {
-	case zone == "":
-	case strings.EqualFold(zone, "local"):
-		// It would mean another day on another machine.
-		faults = append(faults, fmt.Errorf("limit: budget zone %q; want an IANA time zone such as Europe/Berlin, or none for UTC", zone))
-	default:
-		loc, err := time.LoadLocation(zone)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("limit: budget zone %q; want an IANA time zone such as Europe/Berlin, or none for UTC: %w", zone, err))
-		}
-		b.zone = loc
+	loc, err := z.load(zone)
+	if err != nil {
+		faults = append(faults, fmt.Errorf("limit: budget zone %q; want an IANA time zone such as Europe/Berlin, or none for UTC: %w", zone, err))
 	}
+	b.zone = loc
 	if err := errors.Join(faults...); err != nil {
 		return Budget{}, err
 	}
 	return b, nil
+}
+
+func (z *Zones) load(zone string) (*time.Location, error) {
+	if zone == "" {
+		return nil, nil //nolint:nilnil // nil is UTC
+	}
+	if strings.EqualFold(zone, "local") {
+		return nil, errors.New("it is another one on another machine")
+	}
+	if loc, ok := z.known.Load(zone); ok {
+		return loc.(*time.Location), nil //nolint:forcetypeassert // nothing else is in it
+	}
+	loc, err := time.LoadLocation(zone)
+	if err != nil {
+		return nil, err
+	}
+	known, _ := z.known.LoadOrStore(zone, loc)
+	return known.(*time.Location), nil //nolint:forcetypeassert // nothing else is in it
 }
 
 // Bounded reports whether there is a budget at all.
