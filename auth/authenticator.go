@@ -121,11 +121,11 @@ func (a *Authenticator) authenticate(r *http.Request) (*Identity, *RefusedError)
 	if reason != ReasonUnset {
 		return nil, a.refuse(r, &RefusedError{Reason: reason})
 	}
-	hash, ok := hashOf(text)
-	if !ok {
+	if !prefixed(text) {
 		return nil, a.refuse(r, &RefusedError{Reason: ReasonMalformed})
 	}
-	id, err := a.resolve(r.Context(), &hash)
+	hash := sum256(text)
+	id, err := a.resolve(r.Context(), &hash, text)
 	if err != nil {
 		return nil, a.refuse(r, err)
 	}
@@ -136,7 +136,7 @@ func (a *Authenticator) authenticate(r *http.Request) (*Identity, *RefusedError)
 // Resolve returns whose key has that hash, as [ParseKey] has it. The error is a
 // [*RefusedError], and then the Identity is nil.
 func (a *Authenticator) Resolve(ctx context.Context, h storage.KeyHash) (*Identity, error) {
-	id, err := a.resolve(ctx, &h)
+	id, err := a.resolve(ctx, &h, "")
 	if err != nil {
 		return nil, err
 	}
@@ -174,14 +174,18 @@ func (a *Authenticator) Forget(keyID string) {
 	}
 }
 
-// resolve is the way of every request. Where the key is held and fresh it is two
-// reads of clocks and one of a map.
-func (a *Authenticator) resolve(ctx context.Context, h *storage.KeyHash) (*Identity, *RefusedError) {
+// resolve is the way of every request. The form of text, whose hash h is, is
+// looked at only where the key is not held, since what is held has it; an empty
+// text has been looked at.
+func (a *Authenticator) resolve(ctx context.Context, h *storage.KeyHash, text string) (*Identity, *RefusedError) {
 	now := a.now()
 	since := now.Sub(a.base)
 	for {
 		e := a.known.get(h)
 		if e == nil {
+			if text != "" && !wellFormed(text) {
+				return nil, &RefusedError{Reason: ReasonMalformed}
+			}
 			id, err := a.lookup(ctx, *h, since)
 			if err != nil || id != nil {
 				return id, err

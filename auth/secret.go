@@ -119,22 +119,36 @@ func ParseKey(text string) (storage.KeyHash, error) {
 }
 
 // hashOf returns what a key is found by; false if the text has not the form of a
-// key. It allocates nothing.
+// key.
 func hashOf(text string) (storage.KeyHash, bool) {
-	if len(text) != keyChars || text[:len(keyPrefix)] != keyPrefix {
+	if !wellFormed(text) {
 		return storage.KeyHash{}, false
+	}
+	return sum256(text), true
+}
+
+// sum256 returns the SHA-256 of a text of keyChars bytes. It allocates nothing.
+func sum256(text string) storage.KeyHash {
+	var buf [keyChars]byte
+	copy(buf[:], text)
+	return sha256.Sum256(buf[:])
+}
+
+// prefixed reports whether a text looks like a key at first sight.
+func prefixed(text string) bool { return len(text) == keyChars && text[:len(keyPrefix)] == keyPrefix }
+
+// wellFormed reports whether a text has the form of a key, checksum included.
+func wellFormed(text string) bool {
+	if !prefixed(text) {
+		return false
 	}
 	for i := len(keyPrefix); i < sumAt; i++ {
 		if !inBase62(text[i]) {
-			return storage.KeyHash{}, false
+			return false
 		}
 	}
-	if sum := checksum(text[:sumAt]); string(sum[:]) != text[sumAt:] {
-		return storage.KeyHash{}, false
-	}
-	var buf [keyChars]byte
-	copy(buf[:], text)
-	return sha256.Sum256(buf[:]), true
+	sum := checksum(text[:sumAt])
+	return string(sum[:]) == text[sumAt:]
 }
 
 func inBase62(c byte) bool { return c-'0' < 10 || c|0x20-'a' < 26 }
@@ -167,7 +181,7 @@ func findKey(text string) int {
 		if len(text)-from < keyChars {
 			return -1
 		}
-		if _, ok := hashOf(text[from : from+keyChars]); ok {
+		if wellFormed(text[from : from+keyChars]) {
 			return from
 		}
 		from += len(keyPrefix)
