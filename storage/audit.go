@@ -33,7 +33,8 @@ type AuditQuery struct {
 // AuditLog keeps who changed what. What is changed in a store is kept with its
 // audit row in one step; AppendAudit is for what happens elsewhere.
 type AuditLog interface {
-	// AppendAudit keeps a row. One that is there already is no error.
+	// AppendAudit keeps a row. One that is there already is no error; another one
+	// of the same ID is ErrExists.
 	AppendAudit(ctx context.Context, a Audit) error
 	// ListAudit returns rows, the newest first, and the cursor of the next page.
 	ListAudit(ctx context.Context, q AuditQuery) (rows []Audit, next string, err error)

@@ -56,26 +56,32 @@ type Budgets interface {
 	// GrantBudget adds to what is granted of a budget as much as is wanted, or all
 	// that is left of the limit, and returns it. If less than LeastNanos is left it
 	// grants nothing and returns ErrBudgetSpent. Under an ID that was granted
-	// before it returns that grant.
+	// before, to the same router of the same budget, it returns that grant; else
+	// ErrExists.
 	GrantBudget(ctx context.Context, r GrantRequest) (Grant, error)
 	// ReturnBudget gives back what is left of a grant, once: a second call for the
-	// same grant changes nothing. unspent is at most what was granted.
+	// same grant changes nothing. unspent is at most what was granted, else
+	// ErrInvalid; ErrNotFound if there is no such grant, or no longer.
 	ReturnBudget(ctx context.Context, grantID string, unspentNanos int64, at time.Time) error
-	// Budget returns where a budget stands.
+	// Budget returns where a budget stands; all zero for one never asked for.
 	Budget(ctx context.Context, b BudgetPeriod) (BudgetState, error)
 	// ListGrants returns the grants of a budget that were not given back, the
 	// oldest first.
 	ListGrants(ctx context.Context, b BudgetPeriod) ([]Grant, error)
 	// PruneBudgets forgets periods that began before a time, and their grants,
-	// but never a PeriodTotal. more says that most left some.
+	// but never a PeriodTotal; of any budget it forgets grants that were given back
+	// before that time. It deletes most rows at most, which is positive; more says
+	// that it may have left some.
 	PruneBudgets(ctx context.Context, before time.Time, most int) (deleted int, more bool, err error)
 }
 
 // Routers knows which routers live, by rows that they renew.
 type Routers interface {
 	// RenewRouter says that a router lives, and returns how many do: those whose
-	// row was renewed within ttl, by the store's clock, this one among them.
+	// row was renewed within ttl, by the store's clock, this one among them. ttl is
+	// from a millisecond to a day; rows older than a day are forgotten.
 	RenewRouter(ctx context.Context, id string, ttl time.Duration) (live int, err error)
-	// RemoveRouter says that a router has ended in good order.
+	// RemoveRouter says that a router has ended in good order. One that is not
+	// there is no error.
 	RemoveRouter(ctx context.Context, id string) error
 }

@@ -14,10 +14,14 @@
 //
 // A method that fails because the store cannot be reached, is not opened yet, is
 // full or may only be read returns an error that wraps [ErrUnavailable]; the
-// same call may succeed later. After such an error it is not known whether the
-// change was made. Calls can therefore be repeated: one that inserts has an
+// same call may succeed later. So does one whose context ended while it waited;
+// its error wraps the context's too. After such an error it is not known whether
+// the change was made. Calls can therefore be repeated: one that inserts has an
 // identity of its own ([Key.ID], [Usage.RequestID], [Grant.ID]), and the second
 // one finds that it was done.
+//
+// What cannot be kept is refused with [ErrInvalid], by the records' own Validate
+// methods, before the database is asked.
 //
 // Times are kept to the microsecond, in UTC. Slices and maps that a store
 // returns are the caller's own; those that it is given it does not keep.

@@ -95,7 +95,8 @@ type KeyQuery struct {
 type Keys interface {
 	// CreateKey keeps a new key and its audit row. It returns ErrExists if the ID
 	// or the hash is taken by another record, ErrInvalid if a field is out of its
-	// range; a key that is there just so already is no error.
+	// range; a key that is there just so already is no error, and keeps no second
+	// audit row.
 	CreateKey(ctx context.Context, k Key, why Audit) error
 	// KeyByHash returns the key with that hash, revoked and expired ones too, or
 	// ErrNotFound.
@@ -107,11 +108,13 @@ type Keys interface {
 	ListKeys(ctx context.Context, q KeyQuery) (keys []Key, next string, err error)
 	// UpdateKey replaces all of a key but ID, Hash, Hint, CreatedAt and Replaces,
 	// and keeps an audit row. It returns ErrNotFound, or ErrConflict if
-	// k.Revision is not the one that is kept.
+	// k.Revision is not the one that is kept. An update whose audit row is there
+	// already was done and is not done again, so that it can be repeated.
 	UpdateKey(ctx context.Context, k Key, why Audit) error
 	// RevokeKey ends a key at that time and keeps an audit row, in one step. It
-	// returns the key as it is then. One that was revoked before stays as it was,
-	// which is no error; ErrNotFound if there is none.
+	// returns the key as it is then. One that was revoked before stays as it was
+	// and keeps no second audit row, which is no error; ErrNotFound if there is
+	// none.
 	RevokeKey(ctx context.Context, id string, at time.Time, why Audit) (Key, error)
 }
 

@@ -9,9 +9,10 @@ import (
 // one, whatever its end.
 type Usage struct {
 	// RequestID is the row's identity: the same request is kept once, however
-	// often it is inserted.
+	// often it is inserted. 1 to 128 bytes, and made by us: rows of two requests
+	// to which a client gave one ID would be one row.
 	RequestID string
-	KeyID     string // empty where nobody is known
+	KeyID     string // empty where nobody is known; at most 64 bytes, other texts 256
 	Owner     string
 	Asked     string // canonical model that was asked for
 	Model     string // canonical model that answered; else the one asked for
@@ -78,7 +79,8 @@ const (
 	GrainDay                   // "day", of UTC
 )
 
-// Rollup is the sum of the rows of one key and model in one hour or day.
+// Rollup is the sum of the rows of one key, owner and model in one hour or day.
+// Tokens and costs that are not known add nothing.
 type Rollup struct {
 	Start               time.Time // of the hour or day
 	KeyID, Owner, Model string
@@ -111,15 +113,17 @@ type Retention struct {
 type UsageLog interface {
 	// InsertUsage keeps rows, adds them to their roll-ups, and moves their cost to
 	// what is spent of the budget that pays, in one step. Rows that are there
-	// already are left out, of the sums too. It returns how many were new.
+	// already are left out, of the sums too. It returns how many were new. One row
+	// that is ErrInvalid refuses all: see [Usage.Validate] and [Usage.Tidy].
 	InsertUsage(ctx context.Context, rows []Usage) (inserted int, err error)
 	// ListUsage returns rows, the oldest first, and the cursor of the next page,
 	// empty after the last.
 	ListUsage(ctx context.Context, q UsageQuery) (rows []Usage, next string, err error)
-	// ListRollups returns roll-ups by Start, key and model, and the cursor of the
-	// next page.
+	// ListRollups returns roll-ups by Start, key, owner and model, and the cursor
+	// of the next page.
 	ListRollups(ctx context.Context, q RollupQuery) (sums []Rollup, next string, err error)
 	// PruneUsage forgets what r says may be forgotten, and gives the space back to
-	// the database or the file system. more says that r.Most left some.
+	// the database or the file system. Rows and roll-ups go apart: sums stay when
+	// their rows go. more says that r.Most may have left some.
 	PruneUsage(ctx context.Context, r Retention) (deleted int, more bool, err error)
 }
