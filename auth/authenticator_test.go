@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -523,11 +524,82 @@ func TestAfterRun(t *testing.T) {
 	})
 }
 
+// Requests, revocations, changes and evictions at once: what was revoked before a
+// request came does not open, and what was not does.
+func TestConcurrent(t *testing.T) {
+	const keys, callers, rounds = 16, 8, 150
+	store := newStore()
+	a := newAuth(t, store, func(c *auth.Config, _ *auth.Deps) {
+		c.MaxKnownKeys, c.MaxRefusedKeys, c.LookupTimeout = keys/2, 4, time.Minute
+	})
+	start(t, a)
+	texts := make([]string, keys)
+	revoked := make([]atomic.Bool, keys)
+	for i := range texts {
+		texts[i] = store.add(t, storage.Key{ID: fmt.Sprint("key_", i)})
+	}
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for n := range rounds {
+				i := (n*7 + c) % keys
+				was := revoked[i].Load()
+				id, err := a.Authenticate(request(texts[i]))
+				if err == nil && (was || id.KeyID() != fmt.Sprint("key_", i)) {
+					t.Errorf("key %d opened as %s, revoked before: %v", i, id.KeyID(), was)
+				}
+				if err != nil && !(errors.Is(err, auth.ErrUnknown) && i%2 == 0) {
+					t.Errorf("key %d: %v", i, err)
+				}
+				_ = id.MayUse(catalog().version(uint64(n)), "coder")
+			}
+		})
+	}
+	wg.Go(func() {
+		for n := range rounds {
+			a.Forget(fmt.Sprint("key_", n%keys))
+		}
+	})
+	wg.Go(func() {
+		for i := 0; i < keys; i += 2 {
+			id := fmt.Sprint("key_", i)
+			store.change(id, func(k *storage.Key) { k.RevokedAt = time.Now() })
+			a.Revoke(id)
+			revoked[i].Store(true)
+			try(t, a, texts[i], auth.ErrUnknown)
+		}
+	})
+	wg.Wait()
+}
+
+// A store that is exchanged for another one, in which a key has another ID, is
+// followed, and the ID is what a revocation goes by.
+func TestStoreIsExchanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore()
+		key := store.add(t, storage.Key{ID: "key_1"})
+		a := newAuth(t, store, nil)
+		start(t, a)
+		try(t, a, key, nil)
+		store.set(func(s *memStore) {
+			k := s.keys["key_1"]
+			k.ID = "key_2"
+			s.keys["key_2"], s.byHash[k.Hash] = k, "key_2"
+		})
+		time.Sleep(time.Minute)
+		if id := try(t, a, key, nil); id.KeyID() != "key_2" {
+			t.Errorf("it is %s", id.KeyID())
+		}
+		a.Revoke("key_2")
+		try(t, a, key, auth.ErrUnknown)
+	})
+}
+
 // By hash, as those ask who have a key in hand.
 func TestResolve(t *testing.T) {
 	store := newStore()
 	key := store.add(t, storage.Key{ID: "key_1"})
-	a := newAuth(t, store, nil)
+	a := newAuth(t, store, patient)
 	start(t, a)
 	h, err := auth.ParseKey(key)
 	if err != nil {
@@ -546,7 +618,8 @@ func TestClockJumps(t *testing.T) {
 	wall := time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC)
 	key := store.add(t, storage.Key{ID: "key_1", ExpiresAt: wall.Add(time.Hour)})
 	var mu sync.Mutex
-	a := newAuth(t, store, func(_ *auth.Config, d *auth.Deps) {
+	a := newAuth(t, store, func(c *auth.Config, d *auth.Deps) {
+		c.LookupTimeout = time.Minute
 		d.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return wall }
 	})
 	start(t, a)

@@ -16,7 +16,7 @@ import (
 func cached(t testing.TB, keys int) (*auth.Authenticator, [][]string) {
 	t.Helper()
 	store := newStore()
-	a := newAuth(t, store, func(c *auth.Config, _ *auth.Deps) { c.CacheTTL = time.Hour })
+	a := newAuth(t, store, func(c *auth.Config, _ *auth.Deps) { c.CacheTTL, c.LookupTimeout = time.Hour, time.Minute })
 	stop := start(t, a)
 	headers := make([][]string, keys)
 	for i := range headers {

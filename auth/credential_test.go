@@ -17,7 +17,7 @@ func TestWhereAKeyMayStand(t *testing.T) {
 	store := newStore()
 	key := store.add(t, storage.Key{ID: "key_1"})
 	other := store.add(t, storage.Key{ID: "key_2"})
-	a := newAuth(t, store, nil)
+	a := newAuth(t, store, patient)
 	start(t, a)
 	type h = http.Header
 	for _, test := range []struct {

@@ -267,7 +267,12 @@ func (a *Authenticator) found(f *flight, key storage.Key, asked time.Duration, e
 		a.deny(f, refusal{reason: ReasonExpired, keyID: key.ID, asked: asked})
 		return true
 	}
-	if e := a.known.get(&f.hash); e != nil {
+	e := a.known.get(&f.hash)
+	if e != nil && e.id.Load().KeyID() != key.ID {
+		a.known.remove(e) // the store was replaced by another one
+		e = nil
+	}
+	if e != nil {
 		if old := e.id.Load(); old.Revision() == id.Revision() {
 			id = old // it knows which models it may use
 		}

@@ -191,6 +191,9 @@ func newAuth(t testing.TB, store auth.KeySource, change func(*auth.Config, *auth
 	return a
 }
 
+// patient is for tests outside of a bubble, where a busy machine is no fault.
+func patient(c *auth.Config, _ *auth.Deps) { c.LookupTimeout = time.Minute }
+
 // start runs an authenticator until the test ends.
 func start(t testing.TB, a *auth.Authenticator) (stop func()) {
 	t.Helper()

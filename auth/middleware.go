@@ -84,7 +84,8 @@ func clean(p string) bool {
 
 // RefuseFunc answers a request that is refused. The error is a [*RefusedError].
 // The request is a copy without secrets and without a body: its headers that
-// hold keys say "[redacted]", and its URL has no query.
+// hold keys say "[redacted]", and its URL has no query. A 401 should carry
+// WWW-Authenticate: Bearer.
 type RefuseFunc func(w http.ResponseWriter, r *http.Request, err *RefusedError)
 
 // Middleware puts authentication before all of next but what is exempt: put it

@@ -182,7 +182,7 @@ func guarded(t testing.TB) func(rapid.TB, string, string) {
 func TestMiddleware(t *testing.T) {
 	store := newStore()
 	key := store.add(t, storage.Key{ID: "key_1", Owner: "ada"})
-	a := newAuth(t, store, nil)
+	a := newAuth(t, store, patient)
 	start(t, a)
 	mux := http.NewServeMux()
 	h := a.Middleware(mux, auth.DefaultExempt(), func(w http.ResponseWriter, r *http.Request, err *auth.RefusedError) {
