@@ -25,7 +25,7 @@ func TestAllocs(t *testing.T) {
 }
 
 // What 10,000 keys with every limit take.
-func TestMemoryOfKeys(t *testing.T) {
+func TestAllocsOfKeys(t *testing.T) {
 	l, now := newLimiter(t, nil), time.Now()
 	var zones limit.Zones
 	var before, after runtime.MemStats

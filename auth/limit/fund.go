@@ -112,21 +112,35 @@ func (l *Limiter) Maintain(ctx context.Context, now time.Time) error {
 // Drain is Maintain, and gives back everything that no request under way has
 // reserved: for the end of a process, after its requests.
 func (l *Limiter) Drain(ctx context.Context, now time.Time) error {
-	for i := range l.shards {
-		sh := &l.shards[i]
-		sh.mu.Lock()
-		for _, sub := range sh.subjects {
-			for _, g := range sub.ledgers {
-				if !g.whole && g.reserved == 0 {
-					sh.returns = g.giveAllBack(now, sh.returns)
-				} else if !g.whole {
-					sh.returns = g.giveBack(now, 0, sh.returns)
-				}
+	// What was left without an answer is known after the first round, and given
+	// back in the second.
+	for range 2 {
+		for i := range l.shards {
+			l.shards[i].drain(now)
+		}
+		if err := l.Maintain(ctx, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (sh *shard) drain(now time.Time) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, sub := range sh.subjects {
+		for _, g := range sub.ledgers {
+			g.pause = time.Time{}
+			if g.whole {
+				continue
+			}
+			if g.reserved == 0 {
+				sh.returns = g.giveAllBack(now, sh.returns)
+			} else {
+				sh.returns = g.giveBack(now, 0, sh.returns)
 			}
 		}
-		sh.mu.Unlock()
 	}
-	return l.Maintain(ctx, now)
 }
 
 // due collects what is to be done for a shard.

@@ -86,6 +86,7 @@ type shard struct {
 	mu       sync.Mutex
 	subjects map[string]*subject // guarded by mu, as all that they point to
 	sweepAt  int                 // size at which it is swept
+	changes  uint64              // of anybody's inflight
 	returns  []Return            // slices to give back, of which nobody spends any more
 	unsure   []*ledger           // retired, with an Ask that has no answer
 }
@@ -94,6 +95,7 @@ type shard struct {
 type subject struct {
 	window   *window // nil until a rate was limited
 	inflight int64
+	limits   Limits // of the last request
 	// ledgers are the budget's periods, the one used last in front. The one that
 	// was used before stays, for a clock that is set back.
 	ledgers []*ledger
@@ -132,17 +134,40 @@ type Reservation struct {
 	tokens   int64
 	cost     int64
 	rates    Rates
-	inflight int64
+	place    Place
+	also     func(End) // nil, or told of the end
 
 	done bool // guarded by sh.mu
+}
+
+// Place is how many requests of a subject are under way here, after one of them
+// began or ended. Of two places of one subject that with the larger Order is the
+// later one.
+type Place struct {
+	Inflight int64
+	Order    uint64
+}
+
+// End is how a reservation ended.
+type End struct {
+	At     time.Time
+	Actual Actual
+	// Undone says that it was given back as if it had never been.
+	Undone bool
+	Place  Place
 }
 
 // Rates returns where the windows stood once the request was charged.
 func (r *Reservation) Rates() Rates { return r.rates }
 
-// Inflight returns how many requests of the subject were under way once this
-// one was, itself among them.
-func (r *Reservation) Inflight() int64 { return r.inflight }
+// Place returns how many requests of the subject were under way once this one
+// was, itself among them.
+func (r *Reservation) Place() Place { return r.place }
+
+// Also is for who counts requests elsewhere too, before it hands the reservation
+// on: Rates returns rates from then on, and end is called once, when the
+// reservation has ended, under no lock.
+func (r *Reservation) Also(rates Rates, end func(End)) { r.rates, r.also = rates, end }
 
 // Budget returns the budget that the request is charged to; ok is false if it
 // has none.
@@ -229,53 +254,69 @@ func (l *Limiter) TryAcquire(now time.Time, s *Subject, r Request) (*Reservation
 // are a debt, which takes the place of what leaves it. The cost is charged to
 // the budget's period in which it was reserved.
 func (r *Reservation) Settle(now time.Time, a Actual) {
-	r.sh.mu.Lock()
-	defer r.sh.mu.Unlock()
-	if !r.end() {
-		return
-	}
-	if r.windowed {
-		w := r.subject.window
-		w.advance(r.l.clock(now))
-		switch tokens := bounded(a.Tokens, MostRate); {
-		case tokens > r.tokens:
-			w.owe(tokens - r.tokens)
-		case tokens < r.tokens:
-			w.giveBack(r.bucket, 0, r.tokens-tokens)
-		}
-	}
-	if r.ledger != nil {
-		r.ledger.settle(now, r.l.cfg.SliceLasts, r.cost, bounded(a.CostNanos, mostNanos))
-		r.sh.returns = r.ledger.tidy(now, r.sh.returns)
-	}
+	r.finish(End{At: now, Actual: Actual{Tokens: bounded(a.Tokens, MostRate), CostNanos: bounded(a.CostNanos, mostNanos)}})
 }
 
 // Undo gives everything back, as if the request had never been: for one that was
 // refused by somebody else and never ran. Only the first call of Settle and Undo
 // counts.
-func (r *Reservation) Undo(now time.Time) {
-	r.sh.mu.Lock()
-	defer r.sh.mu.Unlock()
-	if !r.end() {
-		return
-	}
-	if r.windowed {
-		r.subject.window.advance(r.l.clock(now))
-		r.subject.window.giveBack(r.bucket, 1, r.tokens)
-	}
-	if r.ledger != nil {
-		r.ledger.settle(now, r.l.cfg.SliceLasts, r.cost, 0)
-		r.sh.returns = r.ledger.tidy(now, r.sh.returns)
+func (r *Reservation) Undo(now time.Time) { r.finish(End{At: now, Undone: true}) }
+
+func (r *Reservation) finish(e End) {
+	if r.end(&e) && r.also != nil {
+		r.also(e)
 	}
 }
 
-func (r *Reservation) end() bool {
+func (r *Reservation) end(e *End) bool {
+	r.sh.mu.Lock()
+	defer r.sh.mu.Unlock()
 	if r.done {
 		return false
 	}
 	r.done = true
 	r.subject.inflight--
+	e.Place = r.sh.place(r.subject)
+	if r.windowed {
+		w := r.subject.window
+		w.advance(r.l.clock(e.At))
+		switch {
+		case e.Undone:
+			w.giveBack(r.bucket, 1, r.tokens)
+		case e.Actual.Tokens > r.tokens:
+			w.owe(e.Actual.Tokens - r.tokens)
+		default:
+			w.giveBack(r.bucket, 0, r.tokens-e.Actual.Tokens)
+		}
+	}
+	if r.ledger != nil {
+		r.ledger.settle(e.At, r.l.cfg.SliceLasts, r.cost, e.Actual.CostNanos)
+		r.sh.returns = r.ledger.tidy(e.At, r.sh.returns)
+	}
 	return true
+}
+
+// Underway is a subject with requests under way.
+type Underway struct {
+	Limits Limits // of the last request
+	Place  Place
+}
+
+// Underway returns the subjects, by ID, that have requests under way and a bound
+// on how many.
+func (l *Limiter) Underway() map[string]Underway {
+	out := make(map[string]Underway)
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		for id, s := range sh.subjects {
+			if s.inflight > 0 && s.limits.Concurrency > 0 {
+				out[id] = Underway{Limits: s.limits, Place: sh.place(s)}
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return out
 }
 
 // try is Acquire under the lock. A flight says that somebody must be asked: by
@@ -356,9 +397,10 @@ func (l *Limiter) try(now time.Time, s *Subject, r Request, joined *flight, ask 
 	}
 
 	sub.inflight++
+	sub.limits = s.Limits
 	res = &Reservation{
 		l: l, sh: sh, subject: sub, ledger: g, windowed: windowed,
-		tokens: r.Tokens, cost: r.CostNanos, inflight: sub.inflight,
+		tokens: r.Tokens, cost: r.CostNanos, place: sh.place(sub),
 	}
 	if windowed {
 		res.bucket = sub.window.charge(sub.window.now, 1, r.Tokens)
@@ -397,6 +439,13 @@ func (l *Limiter) clock(now time.Time) int64 {
 		base = l.base.Load()
 	}
 	return int64(now.Sub(*base))
+}
+
+// place says where a subject stands, now. The count of changes outlives
+// subjects that are forgotten, so that one that comes back goes on from there.
+func (sh *shard) place(s *subject) Place {
+	sh.changes++
+	return Place{Inflight: s.inflight, Order: sh.changes}
 }
 
 func (l *Limiter) shard(id string) *shard {

@@ -106,7 +106,7 @@ func TestConcurrencyDoesNotAge(t *testing.T) {
 	l := newLimiter(t, nil)
 	s := &limit.Subject{ID: "k", Limits: limit.Limits{Concurrency: 1}}
 	res, err := l.TryAcquire(monday(), s, limit.Request{})
-	if err != nil || res.Inflight() != 1 {
+	if err != nil || res.Place().Inflight != 1 {
 		t.Fatal(res, err)
 	}
 	now := monday().Add(48 * time.Hour)
