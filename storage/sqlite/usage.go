@@ -155,10 +155,17 @@ cost_nanos = cost_nanos + excluded.cost_nanos`)
 }
 
 func addSpent(ctx context.Context, tx *sql.Tx, sums []rows.Spent) error {
+	if len(sums) == 0 {
+		return nil
+	}
+	add, err := tx.PrepareContext(ctx, `INSERT INTO budgets (key_id, period, start, granted, settled, spent) VALUES (?, ?, ?, 0, 0, ?)
+ON CONFLICT DO UPDATE SET spent = spent + excluded.spent`)
+	if err != nil {
+		return err
+	}
+	defer add.Close()
 	for _, sp := range sums {
-		_, err := tx.ExecContext(ctx, `INSERT INTO budgets (key_id, period, start, granted, settled, spent) VALUES (?, ?, ?, 0, 0, ?)
-ON CONFLICT DO UPDATE SET spent = spent + excluded.spent`, append(budgetValues(sp.Budget), sp.Nanos)...)
-		if err != nil {
+		if _, err := add.ExecContext(ctx, append(budgetValues(sp.Budget), sp.Nanos)...); err != nil {
 			return err
 		}
 	}
@@ -267,10 +274,13 @@ func (s *Store) PruneUsage(ctx context.Context, r storage.Retention) (deleted in
 		return 0, false, err
 	}
 	if deleted > 0 {
-		// As many pages as these rows may have filled; Run does the rest.
-		_, err = s.vacuum(ctx, min(deleted, pagesAtOnce))
+		// As many pages as these rows may have filled; Run does the rest, and what
+		// fails here.
+		if _, err := s.vacuum(ctx, min(deleted, pagesAtOnce)); err != nil {
+			s.log.WarnContext(ctx, "the store's file could not be tidied", "err", err)
+		}
 	}
-	return deleted, more, err
+	return deleted, more, nil
 }
 
 // prune deletes at most most rows and notes up to when it did. query's last
