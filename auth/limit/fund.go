@@ -93,7 +93,7 @@ func (l *Limiter) Maintain(ctx context.Context, now time.Time) error {
 		sh := &l.shards[i]
 		flights, returns := l.due(sh, now)
 		for n, r := range returns {
-			if err := l.deps.Source.Return(ctx, r); err != nil {
+			if err := l.giveBack(ctx, r); err != nil {
 				sh.mu.Lock()
 				sh.returns = slices.Insert(sh.returns, 0, returns[n:]...)
 				sh.mu.Unlock()
@@ -107,6 +107,12 @@ func (l *Limiter) Maintain(ctx context.Context, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+func (l *Limiter) giveBack(ctx context.Context, r Return) error {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.FundTimeout)
+	defer cancel()
+	return l.deps.Source.Return(ctx, r)
 }
 
 // Drain is Maintain, and gives back everything that no request under way has

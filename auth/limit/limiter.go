@@ -14,8 +14,8 @@ import (
 
 // Config is the limiter's tunable data. Start from DefaultConfig.
 type Config struct {
-	// FundTimeout is how long a request waits for who keeps the budgets. Default
-	// 2s; positive.
+	// FundTimeout is how long a request waits for who keeps the budgets, and how
+	// long giving a slice back may take. Default 2s; positive.
 	FundTimeout time.Duration `yaml:"fund_timeout"`
 	// FundPause is for how long nobody is asked again after that failed, and
 	// requests that need it are refused at once. Default 1s; positive.
@@ -24,7 +24,7 @@ type Config struct {
 	// what is left that is at most one in so many, unless one request needs more.
 	// Default 100; at least 1.
 	SliceParts int64 `yaml:"slice_parts"`
-	// SliceSeconds is for how long a slice should last, by what was spent lately.
+	// SliceLasts is for how long a slice should last, by what was spent lately.
 	// Default 10s; positive.
 	SliceLasts time.Duration `yaml:"slice_lasts"`
 	// SliceIdle is after how long without a request what is left of a slice is
