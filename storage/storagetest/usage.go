@@ -185,7 +185,7 @@ func testUsageList(t *testing.T, open Open) {
 func testUsageSums(t *testing.T, open Open) {
 	ctx, s := t.Context(), open(t)
 	run := 0
-	check(t, 25, func(t *rapid.T) {
+	check(t, 15, func(t *rapid.T) {
 		run++
 		key := fmt.Sprintf("key%d", run)
 		count := rapid.Custom(func(t *rapid.T) *int64 {
