@@ -122,7 +122,7 @@ func (g *ledger) reserve(now time.Time, cost int64) {
 // settle turns what was reserved into what was spent.
 func (g *ledger) settle(now time.Time, span time.Duration, reserved, cost int64) {
 	g.reserved -= reserved
-	g.spent = add(g.spent, cost)
+	g.spent = min(add(g.spent, cost), mostSpent)
 	g.used = now
 	if !g.whole {
 		g.pace.add(now, span, cost)

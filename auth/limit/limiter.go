@@ -184,7 +184,7 @@ func (r *Reservation) Budget() (id BudgetID, ok bool) {
 // spent of the budget: then it asks the Source, once for all that wait for the
 // same budget, and waits until it answers or ctx is done.
 func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *Subject, r Request) (*Reservation, error) {
-	r.Tokens, r.CostNanos = bounded(r.Tokens, MostRate), bounded(r.CostNanos, mostNanos)
+	r.Tokens, r.CostNanos = bounded(r.Tokens, MostTokens), bounded(r.CostNanos, mostNanos)
 	res, f, mine, err := l.try(now, s, r, nil, true)
 	if f == nil {
 		return res, err
@@ -243,7 +243,7 @@ func (f *flight) leave(joined *flight, cost int64) {
 // TryAcquire is Acquire without the wait: where it would ask, the error wraps
 // ErrUnavailable.
 func (l *Limiter) TryAcquire(now time.Time, s *Subject, r Request) (*Reservation, error) {
-	r.Tokens, r.CostNanos = bounded(r.Tokens, MostRate), bounded(r.CostNanos, mostNanos)
+	r.Tokens, r.CostNanos = bounded(r.Tokens, MostTokens), bounded(r.CostNanos, mostNanos)
 	res, _, _, err := l.try(now, s, r, nil, false)
 	return res, err
 }
@@ -254,7 +254,7 @@ func (l *Limiter) TryAcquire(now time.Time, s *Subject, r Request) (*Reservation
 // are a debt, which takes the place of what leaves it. The cost is charged to
 // the budget's period in which it was reserved.
 func (r *Reservation) Settle(now time.Time, a Actual) {
-	r.finish(End{At: now, Actual: Actual{Tokens: bounded(a.Tokens, MostRate), CostNanos: bounded(a.CostNanos, mostNanos)}})
+	r.finish(End{At: now, Actual: Actual{Tokens: bounded(a.Tokens, MostTokens), CostNanos: bounded(a.CostNanos, mostNanos)}})
 }
 
 // Undo gives everything back, as if the request had never been: for one that was
