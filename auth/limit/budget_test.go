@@ -226,7 +226,7 @@ func TestChangedBudget(t *testing.T) {
 	}
 }
 
-// 100,000 requests that end in every way: what is counted is what was spent, and
+// Requests that end in every way, 100,000 of them: what is counted is what was spent, and
 // nothing stays reserved.
 func TestMixedOutcomes(t *testing.T) {
 	for name, src := range sources() {
@@ -241,7 +241,7 @@ func TestMixedOutcomes(t *testing.T) {
 			const workers = 8
 			each := 1000
 			if name == "slices" { // which has the most that could go wrong
-				each = 100_000 / workers
+				each = mixedRequests / workers
 			}
 			var spent, refused atomic.Int64
 			var wg sync.WaitGroup
