@@ -646,3 +646,50 @@ func TestSmallerBudgetIsAskedAnew(t *testing.T) {
 		t.Errorf("what is left: %v", err)
 	}
 }
+
+// Who has waited for a slice is served before those who have just come: under
+// any crowd nobody is refused for want of an answer.
+func TestCrowd(t *testing.T) {
+	for name, total := range map[string]int64{"there is enough": 1e9, "it comes to an end": 1e6} {
+		t.Run(name, func(t *testing.T) { crowd(t, total) })
+	}
+}
+
+func crowd(t *testing.T, total int64) {
+	synctest.Test(t, func(t *testing.T) {
+		bank := newBank()
+		bank.takes = 5 * time.Millisecond
+		s := daily(t, total)
+		var waited atomic.Int64
+		var wg sync.WaitGroup
+		for range 3 {
+			l := newLimiter(t, bank)
+			for range 20 {
+				wg.Go(func() {
+					for range 50 {
+						begin := time.Now()
+						res, err := l.Acquire(t.Context(), begin, s, limit.Request{CostNanos: 1000})
+						if err != nil {
+							if total == 1e9 || !errors.Is(err, limit.ErrLimited) {
+								t.Error(err)
+							}
+							time.Sleep(time.Millisecond)
+							continue
+						}
+						for d := int64(time.Since(begin)); ; {
+							if was := waited.Load(); d <= was || waited.CompareAndSwap(was, d) {
+								break
+							}
+						}
+						time.Sleep(time.Millisecond)
+						res.Settle(time.Now(), limit.Actual{CostNanos: 900})
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if d := time.Duration(waited.Load()); d > 8*bank.takes {
+			t.Errorf("one waited %v; an answer takes %v", d, bank.takes)
+		}
+	})
+}
