@@ -42,7 +42,7 @@ type Config struct {
 	// H100-class card.
 	Timing Timing `yaml:"timing"`
 	// Speed divides every duration of Timing: 10 makes the engine ten times
-	// faster. Default 1; more than 0.
+	// faster. Default 1; 1e-6 to 1e9. No iteration takes more than an hour.
 	Speed float64 `yaml:"speed"`
 	// Output is how long answers are when the request does not say.
 	Output Output `yaml:"output"`
@@ -183,8 +183,8 @@ func (c Config) Validate() error {
 	if c.NumGPUBlocks > 1<<30 {
 		bad("num_gpu_blocks: %d is too many; want at most %d", c.NumGPUBlocks, 1<<30)
 	}
-	if !(c.Speed > 0) || c.Speed > 1e9 {
-		bad("speed: %v is out of range; want more than 0, e.g. 1", c.Speed)
+	if !(c.Speed >= 1e-6 && c.Speed <= 1e9) {
+		bad("speed: %v is out of range; want 1e-6 to 1e9, e.g. 1", c.Speed)
 	}
 	if c.EmbeddingDimensions < 1 || c.EmbeddingDimensions > 65536 {
 		bad("embedding_dimensions: %d is out of range; want 1 to 65536", c.EmbeddingDimensions)

@@ -21,7 +21,9 @@ type costs struct {
 }
 
 func newCosts(t Timing, speed float64) costs {
-	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) / speed) }
+	scale := func(d time.Duration) time.Duration {
+		return time.Duration(min(float64(d)/speed, float64(longestIteration)))
+	}
 	each := func(perSecond float64) float64 {
 		if perSecond == 0 {
 			return 0
@@ -38,12 +40,17 @@ func newCosts(t Timing, speed float64) costs {
 	}
 }
 
+// longestIteration bounds what absurd costs amount to: the times of millions of such
+// iterations can still be told.
+const longestIteration = time.Hour
+
 // duration is how long an iteration with load l takes.
 func (c *costs) duration(l *load) time.Duration {
-	return c.step + time.Duration(l.decoding)*c.perSequence + time.Duration(
-		float64(l.prefillTokens)*c.perPrefillToken+
-			float64(l.attentionPairs)*c.perAttentionPair+
-			float64(l.kvRead)*c.perRead)
+	computing := float64(l.prefillTokens)*c.perPrefillToken + float64(l.attentionPairs)*c.perAttentionPair + float64(l.kvRead)*c.perRead
+	if float64(c.step)+float64(l.decoding)*float64(c.perSequence)+computing >= float64(longestIteration) {
+		return longestIteration
+	}
+	return c.step + time.Duration(l.decoding)*c.perSequence + time.Duration(computing)
 }
 
 // sample is the natural length of the answer with this key, in tokens. Equal

@@ -111,11 +111,12 @@ func DefaultConfig() Config {
 	}
 }
 
-// Engines is how many engines the groups have together.
+// Engines is how many engines the groups have together, as far as that can be
+// counted.
 func (c Config) Engines() int {
 	n := 0
 	for _, g := range c.Groups {
-		n += g.Engines
+		n += min(g.Engines, math.MaxInt-max(n, 0))
 	}
 	return n
 }

@@ -2,6 +2,7 @@ package twin_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +23,14 @@ func TestValidate(t *testing.T) {
 		{"no groups", func(c *twin.Config) { c.Groups = nil }, "groups: 0 engines in all; want 1 to 4096"},
 		{"no engines", func(c *twin.Config) { c.Groups[0].Engines = 0 }, "groups[0].engines: 0 is too few"},
 		{"too many", func(c *twin.Config) { c.Groups[0].Engines = 5000 }, "groups: 5000 engines in all"},
+		{"more than can be counted", func(c *twin.Config) {
+			c.Groups = []twin.Group{{Name: "a", Engines: math.MaxInt, Weight: 1}, {Name: "b", Engines: math.MaxInt, Weight: 1}}
+		}, "groups: 9223372036854775807 engines in all"},
 		{"no name", func(c *twin.Config) { c.Groups[0].Name = "a b" }, `groups[0].name: "a b" is no name`},
 		{"names twice", func(c *twin.Config) { c.Groups = append(c.Groups, c.Groups[0]) }, `groups[1].name: "engine" is there twice`},
 		{"weight", func(c *twin.Config) { c.Groups[0].Weight = 0 }, "groups[0].weight: 0 is out of range"},
 		{"speed", func(c *twin.Config) { c.Groups[0].Speed = new(0.0) }, "groups[0].speed: "},
+		{"too slow", func(c *twin.Config) { c.Groups[0].Speed = new(1e-300) }, "groups[0].speed: "},
 		{"engine", func(c *twin.Config) { c.Engine.BlockSize = 0 }, "engine.block_size: "},
 		{"scrapes", func(c *twin.Config) { c.ScrapeInterval = time.Millisecond }, "scrape_interval: 1ms is too short"},
 		{"scoring", func(c *twin.Config) { c.Scoring.TargetWaiting = 0 }, "scoring.target_waiting: "},
