@@ -47,8 +47,11 @@ func MaxSpeedup(ctx context.Context, cfg Config, p Policy, trace *workload.Trace
 	low, high := 0.0, math.Inf(1) // kept and broken
 	for x := 1.0; high/low > speedupStep; {
 		if x < leastSpeedup || x > mostSpeedup {
-			return 0, nil, fmt.Errorf("%w: a TTFT of %v at the 90th percentile is %s at a speed-up of %v",
-				ErrNoSpeedup, bound, map[bool]string{true: "still kept", false: "broken even"}[x > 1], x)
+			is, want := "broken even", "ask for a longer time, or of more engines"
+			if x > 1 {
+				is, want = "still kept", "ask for a shorter time, or with more requests"
+			}
+			return 0, nil, fmt.Errorf("%w: a TTFT of %v at the 90th percentile is %s at a speed-up of %v: %s", ErrNoSpeedup, bound, is, x, want)
 		}
 		r, err := run(x)
 		if err != nil {

@@ -32,7 +32,7 @@ func WriteSVG(w io.Writer, reports []*Report) error {
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", svgWidth, svgHeight)
 	if len(reports) > 0 {
 		r := reports[0]
-		text(&b, cdfLeft, 24, "start", "#000000", fmt.Sprintf("%s: %d requests on %d engines", r.Trace, r.Requests, r.Engines))
+		text(&b, cdfLeft, 24, "start", "#000000", fmt.Sprintf("%s: %s on %s", r.Trace, count(r.Requests, "request"), count(r.Engines, "engine")))
 	}
 	drawCDF(&b, reports)
 	drawBars(&b, reports)

@@ -15,7 +15,7 @@ func WriteText(w io.Writer, reports []*Report) error {
 		return nil
 	}
 	r := reports[0]
-	if _, err := fmt.Fprintf(w, "%s: %d requests, %d engines, seed %d\n\n", r.Trace, r.Requests, r.Engines, r.Seed); err != nil {
+	if _, err := fmt.Fprintf(w, "%s: %s, %s, seed %d\n\n", r.Trace, count(r.Requests, "request"), count(r.Engines, "engine"), r.Seed); err != nil {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -71,4 +71,11 @@ func span(ms *float64) string {
 		return fmt.Sprintf("%.1fms", *ms)
 	}
 	return time.Duration(*ms * float64(time.Millisecond)).Round(10 * time.Millisecond).String()
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -135,9 +135,39 @@ func (c *replayCmd) Run(ctx context.Context, streams Streams) error {
 	case len(report.Faults) > 0:
 		return fmt.Errorf("replay: a part of the log cannot be read: %s", report.Faults[0])
 	case report.Routes.Recorded == 0 && (c.Model != "" || report.Admission.Recorded == 0):
-		return errors.New("replay: the log has no decision of that time and model")
+		return fmt.Errorf("replay: %w", c.nothing(log))
 	}
 	return nil
+}
+
+// nothing says why there was nothing to replay, and what there is.
+func (c *replayCmd) nothing(log *record.Reader) error {
+	first, last := span(log)
+	switch {
+	case first.IsZero():
+		return fmt.Errorf("%s has no decision: is it recorder.dir of the server, and has that served a request since?", c.Log)
+	case c.Model != "":
+		return fmt.Errorf("the log has no decision of that time about the model %q; it goes from %s to %s, and --model wants a model's own name, not an alias",
+			c.Model, first.Format(time.RFC3339), last.Format(time.RFC3339))
+	}
+	return fmt.Errorf("the log has no decision of that time; it goes from %s to %s", first.Format(time.RFC3339), last.Format(time.RFC3339))
+}
+
+// span is when the first and the last entry about a request were written; zero
+// where the log has none.
+func span(log *record.Reader) (first, last time.Time) {
+	for e, err := range log.Entries(time.Time{}, time.Time{}) {
+		if err != nil || e.Type > flight.TypeOutcome {
+			continue
+		}
+		if first.IsZero() || e.Time.Before(first) {
+			first = e.Time
+		}
+		if e.Time.After(last) {
+			last = e.Time
+		}
+	}
+	return first, last
 }
 
 // openLog opens a directory or one file.
@@ -165,12 +195,7 @@ func (c *replayCmd) options(log *record.Reader) (flight.Options, error) {
 		return opts, nil
 	}
 	if opts.From.IsZero() {
-		var last time.Time
-		for e, err := range log.Entries(time.Time{}, time.Time{}) {
-			if err == nil && e.Type <= flight.TypeOutcome && e.Time.After(last) {
-				last = e.Time
-			}
-		}
+		_, last := span(log)
 		opts.From = last.Add(-c.For)
 		return opts, nil
 	}
@@ -252,9 +277,9 @@ func (c *replayCmd) fleet(report *flight.Report, model string) (twin.Config, err
 func (r *replayReport) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if !r.From.IsZero() {
-		fmt.Fprintf(w, "%s to %s, written by %s\n", r.From.Format(time.RFC3339Nano), r.To.Format(time.RFC3339Nano), listed(r.Writers))
+		fmt.Fprintf(w, "%s to %s, written by %s\n\n", r.From.Format(time.RFC3339Nano), r.To.Format(time.RFC3339Nano), listed(r.Writers))
 	}
-	fmt.Fprintln(t, "\nkind\trecorded\treplayed\tdiffer")
+	fmt.Fprintln(t, "kind\trecorded\treplayed\tdiffer")
 	for _, k := range []struct {
 		name string
 		c    *flight.Comparison

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sort"
 	"syscall"
 	"time"
@@ -26,10 +27,10 @@ type simulateCmd struct {
 	Seed     *uint64         `placeholder:"N" help:"Where all chance comes from: the same seed gives the same figures. Default: that of the file, else 1." group:"Fleet"`
 	Trace    string          `placeholder:"FILE" help:"Trace to replay: Mooncake, Qwen or AIBrix JSON lines, Azure or BurstGPT CSV, gzipped or not. Without it the file's workload." group:"Workload"`
 	Format   workload.Format `placeholder:"NAME" help:"Format of the trace, if its content must not tell: mooncake, qwen, azure, burstgpt, aibrix." group:"Workload"`
-	Requests int             `short:"n" placeholder:"N" help:"Only the first N requests; more than the trace has: play it again, with other prompts. Default: the trace once." group:"Workload"`
-	Duration time.Duration   `short:"d" placeholder:"TIME" help:"Only what arrives within TIME of virtual time; more than the trace has: play it again, with other prompts." group:"Workload"`
+	Requests *int            `short:"n" placeholder:"N" help:"Only the first N requests; more than the trace has: play it again, with other prompts. Default: the trace once." group:"Workload"`
+	Duration *time.Duration  `short:"d" placeholder:"TIME" help:"Only what arrives within TIME of virtual time; more than the trace has: play it again, with other prompts." group:"Workload"`
 	Speedup  float64         `default:"1" placeholder:"X" help:"Divide the times of arrival by X. Default ${default}." group:"Workload"`
-	Find     time.Duration   `name:"find-ttft-p90" placeholder:"TIME" help:"Find the highest speed-up at which 90 % of the requests have their first token within TIME, and report that one." group:"Verdict"`
+	Find     *time.Duration  `name:"find-ttft-p90" placeholder:"TIME" help:"Find the highest speed-up at which 90 % of the requests have their first token within TIME, and report that one." group:"Verdict"`
 	SVG      string          `name:"svg" placeholder:"FILE" help:"Draw the figures into FILE." group:"Verdict"`
 	Record   string          `placeholder:"DIR" help:"Write every decision into a flight recorder's log in DIR, for llmgw replay; one policy only." group:"Verdict"`
 	JSON     bool            `name:"json" help:"Print one JSON object per policy, a line each." group:"Verdict"`
@@ -82,23 +83,28 @@ func (c *simulateCmd) Validate() error {
 			bad("--policy: %w", err)
 		}
 	}
-	if c.Requests < 0 || c.Requests > workload.MaxRequests {
-		bad("--requests: %d is out of range; want 1 to %d", c.Requests, workload.MaxRequests)
+	if n := c.Requests; n != nil && (*n < 1 || *n > workload.MaxRequests) {
+		bad("--requests: %d is out of range; want 1 to %d", *n, workload.MaxRequests)
 	}
-	if c.Duration < 0 {
-		bad("--duration: %v is negative; want e.g. 1h", c.Duration)
+	if d := c.Duration; d != nil && *d <= 0 {
+		bad("--duration: %v is not positive; want e.g. 1h", *d)
 	}
 	if !(c.Speedup > 0) || math.IsInf(c.Speedup, 0) {
 		bad("--speedup: %v is out of range; want more than 0", c.Speedup)
 	}
-	if c.Record != "" && (len(c.Policy) > 1 || c.Find > 0) {
+	if c.Record != "" && (len(c.Policy) > 1 || c.Find != nil) {
 		bad("--record: a log is of one run; name one --policy, and not --find-ttft-p90")
 	}
-	switch {
-	case c.Find < 0:
-		bad("--find-ttft-p90: %v is negative; want e.g. 3s", c.Find)
-	case c.Find > 0 && c.Speedup != 1:
+	if d := c.Find; d != nil && *d <= 0 {
+		bad("--find-ttft-p90: %v is not positive; want e.g. 3s", *d)
+	}
+	if c.Find != nil && c.Speedup != 1 {
 		bad("--find-ttft-p90 and --speedup: the one finds what the other says; keep one")
+	}
+	if c.SVG != "" { // now, and not when the last policy has been run
+		if dir, err := os.Stat(filepath.Dir(c.SVG)); err != nil || !dir.IsDir() {
+			bad("--svg: there is no directory %s; make it, or name another file", filepath.Dir(c.SVG))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -144,8 +150,8 @@ func (c *simulateCmd) Run(ctx context.Context, streams Streams) error {
 // run simulates one policy.
 func (c *simulateCmd) run(ctx context.Context, cfg twin.Config, p twin.Policy, trace *workload.Trace) (r *twin.Report, err error) {
 	start := time.Now()
-	if c.Find > 0 {
-		_, r, err = twin.MaxSpeedup(ctx, cfg, p, trace, c.Find)
+	if c.Find != nil {
+		_, r, err = twin.MaxSpeedup(ctx, cfg, p, trace, *c.Find)
 	} else {
 		var t *twin.Twin
 		if t, err = twin.New(cfg, p, trace); err != nil {
@@ -160,7 +166,7 @@ func (c *simulateCmd) run(ctx context.Context, cfg twin.Config, p twin.Policy, t
 	if err != nil {
 		return nil, err
 	}
-	if c.Find == 0 {
+	if c.Find == nil {
 		r.Speedup = c.Speedup
 	}
 	r.WallS = time.Since(start).Seconds()
@@ -216,8 +222,8 @@ func (c *simulateCmd) trace(f simulateFile) (*workload.Trace, error) {
 	if t, err = t.Repeat(c.passes(t)); err != nil {
 		return nil, err
 	}
-	if c.Requests > 0 {
-		if t, err = t.First(c.Requests); err != nil {
+	if c.Requests != nil {
+		if t, err = t.First(*c.Requests); err != nil {
 			return nil, err
 		}
 	}
@@ -226,18 +232,21 @@ func (c *simulateCmd) trace(f simulateFile) (*workload.Trace, error) {
 			return nil, err
 		}
 	}
-	if c.Duration == 0 {
+	if c.Duration == nil {
 		return t, nil
 	}
-	return t.First(sort.Search(len(t.Requests), func(i int) bool { return t.Requests[i].At >= c.Duration }))
+	return t.First(sort.Search(len(t.Requests), func(i int) bool { return t.Requests[i].At >= *c.Duration }))
 }
 
 // passes is how often the trace has to be played for what the flags ask of it.
 func (c *simulateCmd) passes(t *workload.Trace) int {
 	n := len(t.Requests)
-	passes := max(1, (c.Requests+n-1)/n)
-	if span := t.Requests[n-1].At; c.Duration > 0 && c.Requests == 0 && span > 0 {
-		passes = max(passes, int(min(math.Ceil(float64(c.Duration)*c.Speedup/float64(span)), workload.MaxRequests)))
+	if c.Requests != nil {
+		return (*c.Requests + n - 1) / n
+	}
+	passes := 1
+	if span := t.Requests[n-1].At; c.Duration != nil && span > 0 {
+		passes = max(passes, int(min(math.Ceil(float64(*c.Duration)*c.Speedup/float64(span)), workload.MaxRequests)))
 	}
 	return passes
 }
