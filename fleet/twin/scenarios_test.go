@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/llmgw/llmgw/engines/sim/workload"
 	"github.com/llmgw/llmgw/fleet/twin"
 )
 
@@ -59,6 +60,37 @@ func TestHitShareOfOneCache(t *testing.T) {
 	}
 	if *exact.Agreement < 0.99 {
 		t.Errorf("agreement %.3f", *exact.Agreement)
+	}
+}
+
+// TestLoadThatPrefixesCarry: knowing prefixes carries at least so many times the
+// load of chance with 90 % of the first tokens within 3 s: chance is too slow at one
+// speed-up already, and prefix fast enough at so many times that.
+func TestLoadThatPrefixesCarry(t *testing.T) {
+	const bound = 3 * time.Second
+	for _, tt := range []struct {
+		name           string
+		trace          func(speedup float64) *workload.Trace
+		speedup, times float64 // chance is too slow here; prefix carries so many times that
+	}{
+		{"Mooncake conversation", func(x float64) *workload.Trace { return recorded(t, "mooncake_conversation.jsonl.gz", 1500, x) }, 1, 1.25},
+		{"150 groups of 5 users", func(x float64) *workload.Trace {
+			tr, err := groups(t, 150, 8192, 1500, "poisson:8").Speedup(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tr
+		}, 3, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			chance, _ := run(t, fleet(8), twin.Random, tt.trace(tt.speedup)).TTFT(0.9)
+			prefix, _ := run(t, fleet(8), twin.Prefix, tt.trace(tt.speedup*tt.times)).TTFT(0.9)
+			t.Logf("TTFT p90: random %v at %v times the pace, prefix %v at %v", chance, tt.speedup, prefix, tt.speedup*tt.times)
+			if chance <= bound || prefix > bound {
+				t.Errorf("want more than %v of random, and at most that of prefix", bound)
+			}
+		})
 	}
 }
 
