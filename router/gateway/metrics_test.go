@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/llmgw/llmgw/placement/catalog"
+	"github.com/llmgw/llmgw/router/gateway"
 )
 
 // What is there to be seen of a data plane that has served.
@@ -136,6 +137,34 @@ func TestSeriesAreBounded(t *testing.T) {
 		if _, ok := before[key]; !ok {
 			t.Errorf("%s is new", key)
 		}
+	}
+	f.idle()
+}
+
+// TestBandsAreBounded: what clients write for a band, a session or a user is no
+// label of admission, and a band that there is not is refused and counted as one.
+func TestBandsAreBounded(t *testing.T) {
+	e := newRaw(t, good)
+	f := newFleet(t, config(at("e", e.url)), func(d *gateway.Deps) { d.Admitter = nil })
+	hostile := func() {
+		if a := f.do("POST", chatPath, chatBody, "X-Llmgw-Band", rand.Text()); a.status != 400 || a.code() != "unknown_band" {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		f.do("POST", chatPath, chatBody, "X-Llmgw-Band", "bronze", "X-Session-Id", rand.Text())
+		f.do("POST", chatPath, `{"model":"m","user":"`+rand.Text()+`"}`)
+	}
+	hostile()
+	before := f.series()
+	for range 100 {
+		hostile()
+	}
+	for key := range f.series() {
+		if _, ok := before[key]; !ok {
+			t.Errorf("%s is new", key)
+		}
+	}
+	if n := f.metric("llmgw_admission_unknown_bands_total"); n != 101 {
+		t.Errorf("%v requests are counted for bands that there are not, want 101", n)
 	}
 	f.idle()
 }
