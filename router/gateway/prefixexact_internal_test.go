@@ -555,6 +555,23 @@ func TestLyingTokenizer(t *testing.T) {
 	})
 }
 
+// An answer is read as far as the question's tokens can be long: every engine is
+// asked several at a time.
+func TestEndlessTokenizer(t *testing.T) {
+	inExactStage(t, []string{"a"}, func(s *exactStage) {
+		s.tell("a")
+		s.engine.set(0, 200, `{"tokens":[1`+strings.Repeat(",1", 3<<20)+`]}`)
+		if req, _ := s.chat("", text(1)); len(req.Prompt.(*prompt).tokens) != 0 {
+			t.Errorf("%d tokens are taken for a short prompt", len(req.Prompt.(*prompt).tokens))
+		}
+		synctest.Wait()
+		m := s.x.exact.metrics
+		if failed := testutil.ToFloat64(m.tokens[tokensFailed]); failed != 1 || s.x.exact.tokens.used() != 0 {
+			t.Errorf("failed %v times, %d bytes are kept", failed, s.x.exact.tokens.used())
+		}
+	})
+}
+
 // The memory of tokens is bounded: what was longest not used goes.
 func TestTokensAreBounded(t *testing.T) {
 	inExactStage(t, []string{"a"}, func(s *exactStage) {

@@ -27,10 +27,13 @@ const (
 	// tokenizeTimeout bounds one question to an engine. Nobody waits so long for it:
 	// the answer is for the prompt's next turn.
 	tokenizeTimeout = time.Second
-	// maxTokenizeBytes bounds the body of a question, maxTokensBytes that of an
-	// answer: of a prompt of a million tokens there are 8 MB.
+	// maxTokenizeBytes bounds the body of a question. An answer has at most
+	// spareTokensBytes and tokensPerByte for each byte of its question: a token
+	// stands for a byte or more and takes some 8 bytes to write, but a picture is
+	// thousands of tokens by a short address.
 	maxTokenizeBytes = 2 << 20
-	maxTokensBytes   = 16 << 20
+	spareTokensBytes = 4 << 20
+	tokensPerByte    = 8
 	// tokenizeWorkers is how many questions are asked at a time, twice as many wait,
 	// and askedOfOne how many of these one engine is asked.
 	tokenizeWorkers, askedOfOne = 8, 2
@@ -456,18 +459,19 @@ func (z *tokenizer) post(ctx context.Context, path string, body []byte) ([]uint3
 		_, _ = io.CopyN(io.Discard, res.Body, 4096)
 		return nil, fmt.Errorf("gateway: status %d at %s", res.StatusCode, path)
 	}
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxTokensBytes+1))
+	limit := spareTokensBytes + tokensPerByte*len(body)
+	b, err := io.ReadAll(io.LimitReader(res.Body, int64(limit)+1))
 	if err != nil {
 		return nil, err
+	}
+	if len(b) > limit {
+		return nil, fmt.Errorf("%w: it has more than %d bytes for a question of %d", errTokenized, limit, len(body))
 	}
 	return parseTokens(b)
 }
 
 // parseTokens reads the answer of /tokenize or of a render.
 func parseTokens(b []byte) ([]uint32, error) {
-	if len(b) > maxTokensBytes {
-		return nil, fmt.Errorf("%w: it has more than %d bytes", errTokenized, maxTokensBytes)
-	}
 	var a struct {
 		Count    *int64   `json:"count"`
 		Tokens   []uint32 `json:"tokens"`
@@ -486,7 +490,7 @@ func parseTokens(b []byte) ([]uint32, error) {
 	case a.Count != nil && *a.Count != int64(len(toks)):
 		return nil, fmt.Errorf("%w: %d tokens, and it says %d", errTokenized, len(toks), *a.Count)
 	}
-	return toks[:len(toks):len(toks)], nil
+	return slices.Clone(toks), nil // what reading them took is more, and is not kept
 }
 
 // wrongAfter is after how many prompts in a row whose tokens were others who told
