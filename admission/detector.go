@@ -136,6 +136,10 @@ func (d *WorseOf) Observe(now time.Time, load *Load, leases int) {
 	d.capacity, d.learned, d.blind = 0, 0, 0
 	for i := range load.Endpoints {
 		e := &load.Endpoints[i]
+		if !e.believable() {
+			believed := e.believed()
+			e = &believed
+		}
 		state := d.engine(i, e.ID, e.Instance)
 		state.observe(now, e, &d.cfg)
 		engines = append(engines, state)

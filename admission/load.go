@@ -52,11 +52,13 @@ type EndpointLoad struct {
 	// MeasuredInFlight is what InFlight was then; unknown: InFlight is taken.
 	// What the engine had beyond it came from others.
 	MeasuredInFlight Reading
-	// Running is the number of requests in the running batch.
+	// Running is the number of requests in the running batch. More than a million
+	// of these, of Waiting or of a capacity are taken for unknown.
 	Running Reading
 	// Waiting is the number of requests that the engine holds back.
 	Waiting Reading
-	// KVUsedRatio is used KV-cache blocks over all, in [0,1].
+	// KVUsedRatio is used KV-cache blocks over all, in [0,1]. Up to 2 is taken for
+	// 1, more for unknown.
 	KVUsedRatio Reading
 	// BatchCapacity is how many requests the engine runs at once at most, from
 	// its configuration for example. It is never taken for more, and for fewer
@@ -66,6 +68,36 @@ type EndpointLoad struct {
 	// is known, from its kind for example. Unknown:
 	// SaturationConfig.AssumedCapacity.
 	AssumedCapacity Reading
+}
+
+// What no engine can mean: more requests than it could ever have, and a share of its
+// cache that is no share (a percentage, say). Taken for true, one such number would
+// be the engine's capacity for good, or hold everybody back.
+const (
+	mostRequests = 1e6
+	mostKVRatio  = 2
+)
+
+func (e *EndpointLoad) believable() bool {
+	return e.Running.value <= mostRequests && e.Waiting.value <= mostRequests && e.BatchCapacity.value <= mostRequests &&
+		e.AssumedCapacity.value <= mostRequests && e.KVUsedRatio.value <= 1
+}
+
+// believed is e without what it cannot mean; a little more than a whole cache is a
+// whole one.
+func (e *EndpointLoad) believed() EndpointLoad {
+	b := *e
+	for _, r := range []*Reading{&b.Running, &b.Waiting, &b.BatchCapacity, &b.AssumedCapacity} {
+		if r.value > mostRequests {
+			*r = Reading{}
+		}
+	}
+	if v := b.KVUsedRatio.value; v > mostKVRatio {
+		b.KVUsedRatio = Reading{}
+	} else {
+		b.KVUsedRatio.value = min(v, 1)
+	}
+	return b
 }
 
 // LoadSource says how loaded pools are.

@@ -382,3 +382,39 @@ func TestSaturationSane(t *testing.T) {
 		}
 	})
 }
+
+// One number that an engine cannot mean changes nothing, then or later.
+func TestNonsenseIsUnknown(t *testing.T) {
+	nonsense := []admission.Reading{admission.Read(1e300), admission.Read(1e7), admission.Read(math.MaxFloat64)}
+	for i, bad := range nonsense {
+		for name, set := range map[string]func(*admission.EndpointLoad){
+			"running":  func(e *admission.EndpointLoad) { e.Running = bad },
+			"waiting":  func(e *admission.EndpointLoad) { e.Waiting = bad },
+			"kv":       func(e *admission.EndpointLoad) { e.KVUsedRatio = bad },
+			"capacity": func(e *admission.EndpointLoad) { e.BatchCapacity = bad },
+			"assumed":  func(e *admission.EndpointLoad) { e.AssumedCapacity = bad },
+		} {
+			d, err := admission.NewWorseOf(admission.DefaultSaturationConfig())
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := time.Unix(1000, 0)
+			load := func(edit func(*admission.EndpointLoad)) *admission.Load {
+				now = now.Add(time.Second)
+				e := admission.EndpointLoad{
+					ID: "e", MeasuredAt: now, Running: admission.Read(0), Waiting: admission.Read(0), KVUsedRatio: admission.Read(0.09),
+				}
+				edit(&e)
+				return &admission.Load{Endpoints: []admission.EndpointLoad{e}}
+			}
+			d.Observe(now, load(set), 128)
+			if got := d.Saturation(128); got < 0.1 || got > 0.5 {
+				t.Errorf("%s of number %d: saturation %v", name, i, got)
+			}
+			d.Observe(now, load(func(*admission.EndpointLoad) {}), 128)
+			if got := d.Saturation(128); got != 0.5 {
+				t.Errorf("after %s of number %d: saturation %v; want half of the assumed 256", name, i, got)
+			}
+		}
+	}
+}
