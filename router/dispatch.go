@@ -93,7 +93,6 @@ func (c *call) request() {
 func (c *call) try(m Model, data []byte) (done, spent bool) {
 	rt := c.rt
 	snapshot := rt.deps.Endpoints.Snapshot()
-	pool := snapshot.ForModel(m.Name)
 	profile := m.Profile
 	if profile == "" {
 		profile = rt.cfg.DefaultProfile
@@ -101,38 +100,20 @@ func (c *call) try(m Model, data []byte) (done, spent bool) {
 	if p, ok := c.prompt.(Preparer); ok {
 		p.Prepare(c.ctx(), m.Name)
 	}
-	for n := 0; n <= rt.cfg.Retries; {
+	for n := 0; n <= rt.cfg.Retries; n++ {
 		now := time.Now()
 		if c.out.Attempts > 0 {
 			if !now.Before(c.send.Deadline) {
 				return false, true
 			}
 			// A fallback's first attempt is a further try of the request, too.
-			if c.anyLeft(pool) && !rt.budget.retry(now) {
+			if c.anyLeft(snapshot.ForModel(m.Name)) && !rt.budget.retry(now) {
 				rt.metrics.exhausted.Inc()
 				return false, true
 			}
 		}
-		c.sched.Model, c.sched.Tried, c.sched.Now, c.sched.PoolVersion = m.Name, c.tried, now, snapshot.Version()
-		e, place, err := rt.deps.Scheduler.Decide(profile, &c.sched, pool, nil, &c.decision)
-		if !errors.Is(err, schedule.ErrUnknownProfile) { // that one decides nothing
-			c.out.Decision = &c.decision
-			if rt.decisions != nil {
-				rt.decisions.RecordDecision(&c.out, c.pin != "")
-			}
-		}
-		if err != nil {
-			if none, ok := errors.AsType[*schedule.NoEndpointError](err); ok {
-				if newer := rt.deps.Endpoints.Snapshot(); newer != snapshot {
-					snapshot, pool = newer, newer.ForModel(m.Name)
-					continue // they may all have been replaced, which is no failure
-				}
-				if in := none.RetryAfter; in > 0 && (c.again == 0 || in < c.again) {
-					c.again = in
-				}
-			} else {
-				rt.log.Error("no decision", "request", c.id, "model", m.Name, "profile", profile, "err", err)
-			}
+		e, place, ok := c.decide(profile, m, &snapshot, now)
+		if !ok {
 			return false, false
 		}
 		if c.out.Attempts > 0 {
@@ -150,9 +131,41 @@ func (c *call) try(m Model, data []byte) (done, spent bool) {
 			return true, false
 		}
 		c.tried = append(c.tried, e)
-		n++
 	}
 	return false, false
+}
+
+// decide chooses an endpoint of the snapshot and reserves a place there; false if
+// there is none. Where all that the snapshot has were replaced since, which is no
+// failure, it puts the newer one in its place.
+func (c *call) decide(profile string, m Model, snapshot **endpoint.Snapshot, now time.Time) (*endpoint.Endpoint, endpoint.Reservation, bool) {
+	rt := c.rt
+	for {
+		c.sched.Model, c.sched.Tried, c.sched.Now, c.sched.PoolVersion = m.Name, c.tried, now, (*snapshot).Version()
+		e, place, err := rt.deps.Scheduler.Decide(profile, &c.sched, (*snapshot).ForModel(m.Name), nil, &c.decision)
+		if !errors.Is(err, schedule.ErrUnknownProfile) { // that one decides nothing
+			c.out.Decision = &c.decision
+			if rt.decisions != nil {
+				rt.decisions.RecordDecision(&c.out, c.pin != "")
+			}
+		}
+		if err == nil {
+			return e, place, true
+		}
+		none, ok := errors.AsType[*schedule.NoEndpointError](err)
+		if !ok {
+			rt.log.Error("no decision", "request", c.id, "model", m.Name, "profile", profile, "err", err)
+			return nil, endpoint.Reservation{}, false
+		}
+		if newer := rt.deps.Endpoints.Snapshot(); newer != *snapshot {
+			*snapshot = newer
+			continue
+		}
+		if in := none.RetryAfter; in > 0 && (c.again == 0 || in < c.again) {
+			c.again = in
+		}
+		return nil, endpoint.Reservation{}, false
+	}
 }
 
 // anyLeft reports whether the pool has an endpoint that was not tried.

@@ -125,7 +125,7 @@ func (c *replayCmd) Run(ctx context.Context, streams Streams) error {
 		enc.SetIndent("", "  ")
 		err = enc.Encode(out)
 	} else {
-		err = out.write(streams.Out)
+		err = out.write(printable{streams.Out})
 	}
 	switch {
 	case err != nil:
