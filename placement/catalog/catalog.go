@@ -89,6 +89,7 @@ func clone(models []Model) []Model {
 	for i := range out {
 		out[i].Aliases = slices.Clone(out[i].Aliases)
 		out[i].Fallbacks = slices.Clone(out[i].Fallbacks)
+		out[i].Prices = slices.Clone(out[i].Prices)
 	}
 	return out
 }

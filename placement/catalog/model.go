@@ -11,10 +11,11 @@ import (
 // Bounds of a catalog. They are far above what a fleet needs and keep a broken
 // or hostile source from filling memory or a metric's labels.
 const (
-	MaxModels    = 10000 // models in one catalog
-	MaxNameBytes = 256   // bytes of a model's name, an alias or a profile's name
-	MaxAliases   = 64    // aliases of one model
-	MaxFallbacks = 16    // fallbacks of one model; each is at most one more try of a request
+	MaxModels    = 10000   // models in one catalog
+	MaxNameBytes = 256     // bytes of a model's name, an alias or a profile's name
+	MaxAliases   = 64      // aliases of one model
+	MaxFallbacks = 16      // fallbacks of one model; each is at most one more try of a request
+	MaxTokens    = 1 << 30 // tokens of a context or an answer
 )
 
 // Model is one entry of the catalog.
@@ -36,6 +37,16 @@ type Model struct {
 	// batch, long-context or debug. Default "", which is
 	// `router.default_profile`.
 	RoutingProfile string `yaml:"routing_profile"`
+	// Prices are what tokens cost, and from when on. Default none: its use is
+	// counted and costs nothing, and a key with a budget may use it freely.
+	Prices []Price `yaml:"prices"`
+	// MaxOutputTokens is the longest answer in tokens, for requests that set no
+	// max_tokens: a budget must cover it before such a request runs. Default 0: not
+	// known, and context_tokens less the prompt counts.
+	MaxOutputTokens int64 `yaml:"max_output_tokens"`
+	// ContextTokens is how many tokens prompt and answer may have together. Default
+	// 0: not known.
+	ContextTokens int64 `yaml:"context_tokens"`
 }
 
 // Validate returns every fault of the list, joined, or nil. Each begins with
@@ -48,6 +59,7 @@ func Validate(models []Model) error {
 	names, errs := index(models)
 	for i := range models {
 		errs = append(errs, models[i].validateFallbacks(i, models, names)...)
+		errs = append(errs, models[i].validateCost(fmt.Sprintf("models[%d]", i))...)
 	}
 	return errors.Join(errs...)
 }

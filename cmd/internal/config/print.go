@@ -17,7 +17,7 @@ import (
 const hidden = "<secret>"
 
 // Print writes v, a struct, as the YAML that would produce it, every key
-// written out. Fields tagged `secret:"true"` and passwords within URLs are
+// written out but pointers to nothing. Fields tagged `secret:"true"` and passwords within URLs are
 // replaced.
 func Print(w io.Writer, v any) error {
 	e := yaml.NewEncoder(w)
@@ -30,9 +30,6 @@ func Print(w io.Writer, v any) error {
 
 func encode(v reflect.Value, secret bool) *yaml.Node {
 	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
-		}
 		v = v.Elem()
 	}
 	t := v.Type()
@@ -44,6 +41,9 @@ func encode(v reflect.Value, secret bool) *yaml.Node {
 	case IsSection(t):
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		for _, f := range Fields(t) {
+			if v := v.FieldByIndex(f.Index); v.Kind() == reflect.Pointer && v.IsNil() {
+				continue // there is no way to write it but to leave it out
+			}
 			n.Content = append(n.Content, text(f.Key), encode(v.FieldByIndex(f.Index), f.Secret))
 		}
 		return n

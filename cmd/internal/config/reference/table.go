@@ -64,6 +64,8 @@ func typeName(t reflect.Type) string {
 		return "duration"
 	case config.IsSection(t):
 		return "section"
+	case config.IsText(t):
+		return "text"
 	}
 	switch t.Kind() {
 	case reflect.String:

@@ -1,0 +1,316 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/llmgw/llmgw/storage"
+)
+
+// ErrHalfRotated says that a new key was made and the old one was not given an
+// end.
+var ErrHalfRotated = errors.New("auth: the old key was not ended")
+
+// ErrNotUsable says that a key was revoked or has expired, and cannot be what
+// was asked for.
+var ErrNotUsable = errors.New("auth: the key is not usable")
+
+// maxOverlap bounds how long an old key goes on after its rotation.
+const maxOverlap = 365 * 24 * time.Hour
+
+// KeyStore is what an Issuer keeps keys in. See [storage.Keys] for its promises.
+type KeyStore interface {
+	CreateKey(ctx context.Context, k storage.Key, why storage.Audit) error
+	Key(ctx context.Context, id string) (storage.Key, error)
+	UpdateKey(ctx context.Context, k storage.Key, why storage.Audit) error
+	RevokeKey(ctx context.Context, id string, at time.Time, why storage.Audit) (storage.Key, error)
+}
+
+// Told is told of changes once the store has them; an [*Authenticator] is one.
+type Told interface {
+	Revoke(keyID string)
+	Forget(keyID string)
+}
+
+// IssuerDeps are the issuer's collaborators.
+type IssuerDeps struct {
+	Keys   KeyStore         // required
+	Bands  []string         // nil: what bands there are is not known, and any passes with a warning
+	Models func() Models    // the catalog as it is; nil: lists are not checked, with a warning
+	Told   Told             // nil: nobody; other processes notice within Config.CacheTTL
+	Now    func() time.Time // nil is time.Now
+	Random io.Reader        // nil is crypto/rand.Reader
+}
+
+// Issuer makes, rotates and ends keys. Every change leaves an audit row, without
+// secrets. Its methods may be called concurrently and block for as long as the
+// store does.
+type Issuer struct{ deps IssuerDeps }
+
+// By says who asks for a change, for the audit row.
+type By struct {
+	Actor     string // such as cli:root@host, or a key's ID
+	RequestID string // empty if none
+}
+
+// Issued is a new key.
+type Issued struct {
+	Secret Secret      // show it once
+	Key    storage.Key // as it is kept; Revision is 1
+	// Warnings say what is legal and perhaps not what was meant.
+	Warnings []string
+}
+
+// NewIssuer returns an Issuer.
+func NewIssuer(deps IssuerDeps) (*Issuer, error) {
+	if deps.Keys == nil {
+		return nil, errors.New("auth: IssuerDeps.Keys is nil; want where keys are kept")
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Random == nil {
+		deps.Random = rand.Reader
+	}
+	return &Issuer{deps: deps}, nil
+}
+
+// Create makes a key. It returns an error that wraps ErrInvalid, with every
+// fault, if the key cannot be such, and one that wraps storage.ErrUnavailable if
+// it is not known whether the key was kept; its secret is lost then, and whoever
+// finds it in a list may revoke it.
+func (s *Issuer) Create(ctx context.Context, spec Spec, by By) (Issued, error) {
+	now := s.now()
+	var models Models
+	if s.deps.Models != nil {
+		models = s.deps.Models()
+	}
+	k, warnings, err := spec.record(now, s.deps.Bands, models)
+	if err != nil {
+		return Issued{}, err
+	}
+	return s.create(ctx, k, warnings, "key.create", by)
+}
+
+func (s *Issuer) create(ctx context.Context, k storage.Key, warnings []string, action string, by By) (Issued, error) {
+	secret, err := Mint(s.deps.Random)
+	if err != nil {
+		return Issued{}, err
+	}
+	if k.ID, err = s.newID("key_"); err != nil {
+		return Issued{}, err
+	}
+	k.Hash, k.Hint, k.Revision = secret.Hash(), secret.Hint(), 0
+	why, err := s.audit(action, k.ID, nil, &k, by)
+	if err != nil {
+		return Issued{}, err
+	}
+	if err := again(ctx, func() error { return s.deps.Keys.CreateKey(ctx, k, why) }); err != nil {
+		return Issued{}, fmt.Errorf("create key %s: %w", k.ID, err)
+	}
+	k.Revision = 1
+	return Issued{Secret: secret, Key: k, Warnings: warnings}, nil
+}
+
+// Rotation is how a key is replaced.
+type Rotation struct {
+	// Overlap is how long the old key goes on; 0 ends it at once. At most 365
+	// days. A key that ends earlier by itself still does.
+	Overlap time.Duration
+	// Expires says when the new key ends, as [ParseExpiry] reads it. Empty: it
+	// lives as long as the old one was meant to when it was made.
+	Expires string
+}
+
+// Rotate makes a key that is like another one, and gives that one an end. It
+// returns an error that wraps ErrNotUsable if the old key was revoked or has
+// expired, and storage.ErrNotFound if there is none. With an error that wraps
+// ErrHalfRotated the new key is there and is returned, and the old one goes on:
+// revoke it when the new one is in use.
+func (s *Issuer) Rotate(ctx context.Context, id string, how Rotation, by By) (Issued, error) {
+	now := s.now()
+	if how.Overlap < 0 || how.Overlap > maxOverlap {
+		return Issued{}, fmt.Errorf("%w: overlap: %v; want 0 to %v", ErrInvalid, how.Overlap, maxOverlap)
+	}
+	old, err := s.deps.Keys.Key(ctx, id)
+	if err != nil {
+		return Issued{}, fmt.Errorf("rotate key: %w", err)
+	}
+	if !old.Usable(now) {
+		return Issued{}, fmt.Errorf("rotate key %s: %w: it was revoked or has expired; make a new one", id, ErrNotUsable)
+	}
+	k := old
+	k.CreatedAt, k.Replaces = now, old.ID
+	if !old.ExpiresAt.IsZero() {
+		k.ExpiresAt = now.Add(old.ExpiresAt.Sub(old.CreatedAt))
+	}
+	if how.Expires != "" {
+		if k.ExpiresAt, err = ParseExpiry(how.Expires, now); err != nil {
+			return Issued{}, err
+		}
+	}
+	issued, err := s.create(ctx, k, nil, "key.rotate", by)
+	if err != nil {
+		return Issued{}, err
+	}
+	if err := s.endAfter(ctx, old, now, how.Overlap, by); err != nil {
+		return issued, fmt.Errorf("rotate key %s: %w: %w", id, ErrHalfRotated, err)
+	}
+	return issued, nil
+}
+
+// endAfter gives a key an end, unless it has an earlier one.
+func (s *Issuer) endAfter(ctx context.Context, k storage.Key, now time.Time, overlap time.Duration, by By) error {
+	if overlap == 0 {
+		_, err := s.Revoke(ctx, k.ID, by)
+		return err
+	}
+	end := now.Add(overlap)
+	for range 4 {
+		if !k.Usable(now) || !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(end) {
+			return nil
+		}
+		after := k
+		after.ExpiresAt = end
+		why, err := s.audit("key.rotate", k.ID, &k, &after, by)
+		if err != nil {
+			return err
+		}
+		err = again(ctx, func() error { return s.deps.Keys.UpdateKey(ctx, after, why) })
+		if err == nil {
+			if s.deps.Told != nil {
+				s.deps.Told.Forget(k.ID)
+			}
+			return nil
+		}
+		if !errors.Is(err, storage.ErrConflict) {
+			return err
+		}
+		if k, err = s.deps.Keys.Key(ctx, k.ID); err != nil {
+			return err
+		}
+	}
+	return storage.ErrConflict
+}
+
+// Revoke ends a key and returns it as it is then; one that was revoked before is
+// no error. It returns an error that wraps storage.ErrNotFound if there is none.
+// With one that wraps storage.ErrUnavailable the process that is told refuses
+// the key from then on, and it is not known whether the store has it: revoke it
+// again.
+func (s *Issuer) Revoke(ctx context.Context, id string, by By) (storage.Key, error) {
+	k, err := s.revoke(ctx, id, by)
+	if s.deps.Told != nil && (err == nil || errors.Is(err, storage.ErrUnavailable)) {
+		s.deps.Told.Revoke(id)
+	}
+	if err != nil {
+		return storage.Key{}, fmt.Errorf("revoke key: %w", err)
+	}
+	return k, nil
+}
+
+func (s *Issuer) revoke(ctx context.Context, id string, by By) (storage.Key, error) {
+	before, err := s.deps.Keys.Key(ctx, id)
+	if err != nil {
+		return storage.Key{}, err
+	}
+	at := s.now()
+	after := before
+	if after.RevokedAt.IsZero() {
+		after.RevokedAt = at
+	}
+	why, err := s.audit("key.revoke", id, &before, &after, by)
+	if err != nil {
+		return storage.Key{}, err
+	}
+	var k storage.Key
+	err = again(ctx, func() (err error) {
+		k, err = s.deps.Keys.RevokeKey(ctx, id, at, why)
+		return err
+	})
+	return k, err
+}
+
+// KeyInfo is what may be shown of a key, in listings and audit rows.
+type KeyInfo struct {
+	ID     string            `json:"id"`
+	Hint   string            `json:"hint,omitempty"`
+	Name   string            `json:"name,omitempty"`
+	Owner  string            `json:"owner,omitempty"`
+	Models []string          `json:"models"` // null is every model
+	Band   string            `json:"band,omitempty"`
+	Tags   map[string]string `json:"tags,omitempty"`
+	storage.Limits
+	Budget    string    `json:"budget,omitempty"` // as ParseBudget reads it
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	Replaces  string    `json:"replaces,omitempty"`
+	Revision  int64     `json:"revision,omitempty"`
+}
+
+// Info returns what may be shown of a key: all but what it is found by.
+func Info(k storage.Key) KeyInfo {
+	i := KeyInfo{
+		ID: k.ID, Hint: k.Hint, Name: k.Name, Owner: k.Owner, Models: k.Models, Band: k.Band, Tags: k.Tags, Limits: k.Limits,
+		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Replaces: k.Replaces, Revision: k.Revision,
+	}
+	if k.Budget != nil {
+		i.Budget = FormatBudget(*k.Budget)
+	}
+	return i
+}
+
+func (s *Issuer) audit(action, target string, before, after *storage.Key, by By) (storage.Audit, error) {
+	id, err := s.newID("audit_")
+	if err != nil {
+		return storage.Audit{}, err
+	}
+	a := storage.Audit{ID: id, At: s.now(), Actor: by.Actor, Action: action, Target: target, RequestID: by.RequestID}
+	for _, side := range []struct {
+		key *storage.Key
+		out *json.RawMessage
+	}{{before, &a.Before}, {after, &a.After}} {
+		if side.key == nil {
+			continue
+		}
+		var text bytes.Buffer
+		e := json.NewEncoder(&text)
+		e.SetEscapeHTML(false) // it would make six bytes of one
+		if err := e.Encode(Info(*side.key)); err != nil {
+			return storage.Audit{}, fmt.Errorf("auth: audit row: %w", err)
+		}
+		*side.out = bytes.TrimSpace(text.Bytes())
+	}
+	return a, nil
+}
+
+// newID makes an identity of 100 random bits that nobody needs to keep secret.
+func (s *Issuer) newID(prefix string) (string, error) {
+	var b [15]byte
+	if _, err := io.ReadFull(s.deps.Random, b[:]); err != nil {
+		return "", fmt.Errorf("auth: read randomness: %w", err)
+	}
+	return prefix + strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))[:20], nil
+}
+
+// now is the time as stores keep it.
+func (s *Issuer) now() time.Time { return s.deps.Now().UTC().Truncate(time.Microsecond) }
+
+// again calls f once more if the store could not be asked: its calls may be
+// repeated, and a connection that was lost is often there at the second.
+func again(ctx context.Context, f func() error) error {
+	err := f()
+	if errors.Is(err, storage.ErrUnavailable) && ctx.Err() == nil {
+		err = f()
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/rows"
+)
+
+const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurrency, budget_nanos, budget_period, budget_zone, tags, created_at, expires_at, revoked_at, replaces, revision`
+
+func scanKey(r scanner) (storage.Key, error) {
+	var (
+		k                storage.Key
+		hash             []byte
+		models, tags     *string
+		budget           *int64
+		period, zone     *string
+		created          time.Time
+		expires, revoked *time.Time
+	)
+	err := r.Scan(&k.ID, &hash, &k.Hint, &k.Name, &k.Owner, &models, &k.Band, &k.Limits.RequestsPerMinute, &k.Limits.TokensPerMinute,
+		&k.Limits.Concurrency, &budget, &period, &zone, &tags, &created, &expires, &revoked, &k.Replaces, &k.Revision)
+	if err != nil {
+		return k, err
+	}
+	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
+		return k, damaged("key %s: its hash has %d bytes", k.ID, len(hash))
+	}
+	if err := rows.Unmarshal(models, &k.Models); err != nil {
+		return k, damaged("key %s: models: %v", k.ID, err)
+	}
+	if err := rows.Unmarshal(tags, &k.Tags); err != nil {
+		return k, damaged("key %s: tags: %v", k.ID, err)
+	}
+	if budget != nil && period != nil && zone != nil {
+		k.Budget = &storage.Budget{Nanos: *budget, Zone: *zone}
+		if err := k.Budget.Period.UnmarshalText([]byte(*period)); err != nil {
+			return k, damaged("key %s: budget: %v", k.ID, err)
+		}
+	}
+	k.CreatedAt, k.ExpiresAt, k.RevokedAt = rows.Time(created), orZero(expires), orZero(revoked)
+	return k, nil
+}
+
+func keyValues(k storage.Key) []any {
+	var budget, period, zone any
+	if b := k.Budget; b != nil {
+		budget, period, zone = b.Nanos, b.Period.String(), b.Zone
+	}
+	return []any{
+		k.ID, k.Hash[:], k.Hint, k.Name, k.Owner, rows.Models(k.Models), k.Band, k.Limits.RequestsPerMinute, k.Limits.TokensPerMinute,
+		k.Limits.Concurrency, budget, period, zone, rows.Tags(k.Tags), k.CreatedAt, orNull(k.ExpiresAt), orNull(k.RevokedAt),
+		k.Replaces, k.Revision,
+	}
+}
+
+// insertKey keeps a new key. kept is false if its ID or hash is taken.
+func insertKey(ctx context.Context, tx pgx.Tx, k storage.Key) (kept bool, err error) {
+	tag, err := tx.Exec(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES (`+marks(19)+`) ON CONFLICT DO NOTHING`, keyValues(k)...)
+	return tag.RowsAffected() == 1, err
+}
+
+// keyByID reads a key. lock is empty or FOR UPDATE.
+func keyByID(ctx context.Context, q querier, id, lock string) (k storage.Key, err error) {
+	err = pgx.ErrNoRows
+	if rows.Keepable(id) {
+		k, err = scanKey(q.QueryRow(ctx, `SELECT `+keyColumns+` FROM keys WHERE id = $1 `+lock, id))
+	}
+	if missing(err) {
+		err = fmt.Errorf("%w: key %q", storage.ErrNotFound, id)
+	}
+	return k, err
+}
+
+// CreateKey implements [storage.Keys].
+func (s *Store) CreateKey(ctx context.Context, k storage.Key, why storage.Audit) error {
+	const op = "create key"
+	k, why, err := change(k, why)
+	if err != nil {
+		return fail(ctx, op, err)
+	}
+	k.Revision = 1
+	return s.update(ctx, op, func(ctx context.Context, tx pgx.Tx) error {
+		kept, err := insertKey(ctx, tx, k)
+		if err != nil {
+			return err
+		}
+		if kept {
+			return appendAudit(ctx, tx, why)
+		}
+		there, err := all(ctx, tx, scanKey, `SELECT `+keyColumns+` FROM keys WHERE id = $1 OR hash = $2`, k.ID, k.Hash[:])
+		if err != nil {
+			return err
+		}
+		if len(there) == 1 && rows.SameKey(there[0], k) {
+			return nil // by an earlier try
+		}
+		return fmt.Errorf("%w: key %q, or one of its hash", storage.ErrExists, k.ID)
+	})
+}
+
+// change validates a key and its audit row and returns both as they are kept.
+func change(k storage.Key, why storage.Audit) (storage.Key, storage.Audit, error) {
+	if err := k.Validate(); err != nil {
+		return k, why, err
+	}
+	if err := why.Validate(); err != nil {
+		return k, why, err
+	}
+	return rows.Key(k), rows.Audit(why), nil
+}
+
+// KeyByHash implements [storage.Keys].
+func (s *Store) KeyByHash(ctx context.Context, h storage.KeyHash) (k storage.Key, err error) {
+	err = s.view(ctx, "key by hash", func(ctx context.Context, q querier) error {
+		k, err = scanKey(q.QueryRow(ctx, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, h[:]))
+		if missing(err) {
+			return fmt.Errorf("%w: no key of that hash", storage.ErrNotFound)
+		}
+		return err
+	})
+	return k, err
+}
+
+// Key implements [storage.Keys].
+func (s *Store) Key(ctx context.Context, id string) (k storage.Key, err error) {
+	err = s.view(ctx, "key", func(ctx context.Context, q querier) error {
+		k, err = keyByID(ctx, q, id, "")
+		return err
+	})
+	return k, err
+}
+
+// ListKeys implements [storage.Keys].
+func (s *Store) ListKeys(ctx context.Context, q storage.KeyQuery) ([]storage.Key, string, error) {
+	var w where
+	w.equal("owner", q.Owner)
+	if !q.Usable.IsZero() {
+		w.and("revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)", rows.Time(q.Usable))
+	}
+	return list(ctx, s, "list keys", q.Page, place[storage.Key]{
+		list: rows.Keys, texts: 1, after: "(created_at, id) < (?, ?)",
+		cursor: func(k *storage.Key) (time.Time, []string) { return k.CreatedAt, []string{k.ID} },
+	}, `SELECT `+keyColumns+` FROM keys`, w, `ORDER BY created_at DESC, id DESC`, scanKey)
+}
+
+// UpdateKey implements [storage.Keys].
+func (s *Store) UpdateKey(ctx context.Context, k storage.Key, why storage.Audit) error {
+	const op = "update key"
+	k, why, err := change(k, why)
+	if err != nil {
+		return fail(ctx, op, err)
+	}
+	return s.update(ctx, op, func(ctx context.Context, tx pgx.Tx) error {
+		old, err := keyByID(ctx, tx, k.ID, "FOR UPDATE")
+		if err != nil {
+			return err
+		}
+		if done, err := auditKept(ctx, tx, why); done || err != nil {
+			return err
+		}
+		if old.Revision != k.Revision {
+			return fmt.Errorf("%w: key %q has revision %d, not %d", storage.ErrConflict, k.ID, old.Revision, k.Revision)
+		}
+		if err := replaceKey(ctx, tx, rows.Changed(old, k)); err != nil {
+			return err
+		}
+		return appendAudit(ctx, tx, why)
+	})
+}
+
+func replaceKey(ctx context.Context, tx pgx.Tx, k storage.Key) error {
+	_, err := tx.Exec(ctx, `UPDATE keys SET (`+keyColumns+`) = (`+marks(19)+`) WHERE id = $1`, keyValues(k)...)
+	return err
+}
+
+// RevokeKey implements [storage.Keys].
+func (s *Store) RevokeKey(ctx context.Context, id string, at time.Time, why storage.Audit) (k storage.Key, err error) {
+	const op = "revoke key"
+	if err := why.Validate(); err != nil {
+		return k, fail(ctx, op, err)
+	}
+	if at = rows.Time(at); at.IsZero() {
+		return k, fail(ctx, op, fmt.Errorf("%w: the time is zero", storage.ErrInvalid))
+	}
+	err = s.update(ctx, op, func(ctx context.Context, tx pgx.Tx) error {
+		old, err := keyByID(ctx, tx, id, "FOR UPDATE")
+		if err != nil {
+			return err
+		}
+		if k = old; !old.RevokedAt.IsZero() {
+			return nil
+		}
+		k = rows.Changed(old, old)
+		k.RevokedAt = at
+		if err := k.Validate(); err != nil {
+			return err
+		}
+		if err := replaceKey(ctx, tx, k); err != nil {
+			return err
+		}
+		return appendAudit(ctx, tx, rows.Audit(why))
+	})
+	if err != nil {
+		k = storage.Key{}
+	}
+	return k, err
+}

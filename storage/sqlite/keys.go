@@ -1,0 +1,212 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/rows"
+)
+
+const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurrency, budget_nanos, budget_period, budget_zone, tags, created_at, expires_at, revoked_at, replaces, revision`
+
+type scanner interface{ Scan(dest ...any) error }
+
+func scanKey(r scanner) (storage.Key, error) {
+	var (
+		k                        storage.Key
+		hash                     []byte
+		models, tags             *string
+		budget, expires, revoked *int64
+		period, zone             *string
+		created                  int64
+	)
+	err := r.Scan(&k.ID, &hash, &k.Hint, &k.Name, &k.Owner, &models, &k.Band, &k.Limits.RequestsPerMinute, &k.Limits.TokensPerMinute,
+		&k.Limits.Concurrency, &budget, &period, &zone, &tags, &created, &expires, &revoked, &k.Replaces, &k.Revision)
+	if err != nil {
+		return k, err
+	}
+	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
+		return k, damaged("key %s: its hash has %d bytes", k.ID, len(hash))
+	}
+	if err := rows.Unmarshal(models, &k.Models); err != nil {
+		return k, damaged("key %s: models: %v", k.ID, err)
+	}
+	if err := rows.Unmarshal(tags, &k.Tags); err != nil {
+		return k, damaged("key %s: tags: %v", k.ID, err)
+	}
+	if budget != nil && period != nil && zone != nil {
+		k.Budget = &storage.Budget{Nanos: *budget, Zone: *zone}
+		if err := k.Budget.Period.UnmarshalText([]byte(*period)); err != nil {
+			return k, damaged("key %s: budget: %v", k.ID, err)
+		}
+	}
+	k.CreatedAt, k.ExpiresAt, k.RevokedAt = rows.FromMicros(created), fromMicros(expires), fromMicros(revoked)
+	return k, nil
+}
+
+// damaged is an error of what was read and no method of ours wrote. Its cause is
+// hidden: it speaks of an invalid record, and this is not the caller's.
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: damaged: %s", storage.ErrSchema, fmt.Sprintf(format, args...))
+}
+
+func keyValues(k storage.Key) []any {
+	var budget, period, zone any
+	if b := k.Budget; b != nil {
+		budget, period, zone = b.Nanos, b.Period.String(), b.Zone
+	}
+	return []any{
+		k.ID, k.Hash[:], k.Hint, k.Name, k.Owner, rows.Models(k.Models), k.Band, k.Limits.RequestsPerMinute, k.Limits.TokensPerMinute,
+		k.Limits.Concurrency, budget, period, zone, rows.Tags(k.Tags), k.CreatedAt.UnixMicro(), micros(k.ExpiresAt), micros(k.RevokedAt),
+		k.Replaces, k.Revision,
+	}
+}
+
+func insertKey(ctx context.Context, tx *sql.Tx, k storage.Key) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES (`+marks(19)+`)`, keyValues(k)...)
+	return err
+}
+
+func keyByID(ctx context.Context, q querier, id string) (storage.Key, error) {
+	k, err := scanKey(q.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM keys WHERE id = ?`, id))
+	if missing(err) {
+		err = fmt.Errorf("%w: key %q", storage.ErrNotFound, id)
+	}
+	return k, err
+}
+
+// CreateKey implements [storage.Keys].
+func (s *Store) CreateKey(ctx context.Context, k storage.Key, why storage.Audit) error {
+	const op = "create key"
+	k, why, err := change(k, why)
+	if err != nil {
+		return fail(ctx, op, err)
+	}
+	k.Revision = 1
+	return s.update(ctx, op, func(tx *sql.Tx) error {
+		there, err := scanKey(tx.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM keys WHERE id = ? OR hash = ?`, k.ID, k.Hash[:]))
+		switch {
+		case err == nil && rows.SameKey(there, k):
+			return nil // by an earlier try
+		case err == nil:
+			return fmt.Errorf("%w: key %q, or one of its hash", storage.ErrExists, k.ID)
+		case !missing(err):
+			return err
+		}
+		if err := insertKey(ctx, tx, k); err != nil {
+			return err
+		}
+		return appendAudit(ctx, tx, why)
+	})
+}
+
+// change validates a key and its audit row and returns both as they are kept.
+func change(k storage.Key, why storage.Audit) (storage.Key, storage.Audit, error) {
+	if err := k.Validate(); err != nil {
+		return k, why, err
+	}
+	if err := why.Validate(); err != nil {
+		return k, why, err
+	}
+	return rows.Key(k), rows.Audit(why), nil
+}
+
+// KeyByHash implements [storage.Keys].
+func (s *Store) KeyByHash(ctx context.Context, h storage.KeyHash) (k storage.Key, err error) {
+	err = s.view(ctx, "key by hash", func(q *sql.DB) error {
+		k, err = scanKey(q.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM keys WHERE hash = ?`, h[:]))
+		if missing(err) {
+			return fmt.Errorf("%w: no key of that hash", storage.ErrNotFound)
+		}
+		return err
+	})
+	return k, err
+}
+
+// Key implements [storage.Keys].
+func (s *Store) Key(ctx context.Context, id string) (k storage.Key, err error) {
+	err = s.view(ctx, "key", func(q *sql.DB) error {
+		k, err = keyByID(ctx, q, id)
+		return err
+	})
+	return k, err
+}
+
+// ListKeys implements [storage.Keys].
+func (s *Store) ListKeys(ctx context.Context, q storage.KeyQuery) ([]storage.Key, string, error) {
+	var w where
+	w.equal("owner", q.Owner)
+	if !q.Usable.IsZero() {
+		w.and("revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)", q.Usable.UnixMicro())
+	}
+	return list(ctx, s, "list keys", q.Page, place[storage.Key]{
+		list: rows.Keys, texts: 1, after: "(created_at, id) < (?, ?)",
+		cursor: func(k *storage.Key) (time.Time, []string) { return k.CreatedAt, []string{k.ID} },
+	}, `SELECT `+keyColumns+` FROM keys`, w, `ORDER BY created_at DESC, id DESC`, scanKey)
+}
+
+// UpdateKey implements [storage.Keys].
+func (s *Store) UpdateKey(ctx context.Context, k storage.Key, why storage.Audit) error {
+	const op = "update key"
+	k, why, err := change(k, why)
+	if err != nil {
+		return fail(ctx, op, err)
+	}
+	return s.update(ctx, op, func(tx *sql.Tx) error {
+		old, err := keyByID(ctx, tx, k.ID)
+		if err != nil {
+			return err
+		}
+		if done, err := auditKept(ctx, tx, why); done || err != nil {
+			return err
+		}
+		if old.Revision != k.Revision {
+			return fmt.Errorf("%w: key %q has revision %d, not %d", storage.ErrConflict, k.ID, old.Revision, k.Revision)
+		}
+		if err := replaceKey(ctx, tx, rows.Changed(old, k)); err != nil {
+			return err
+		}
+		return appendAudit(ctx, tx, why)
+	})
+}
+
+func replaceKey(ctx context.Context, tx *sql.Tx, k storage.Key) error {
+	_, err := tx.ExecContext(ctx, `REPLACE INTO keys (`+keyColumns+`) VALUES (`+marks(19)+`)`, keyValues(k)...)
+	return err
+}
+
+// RevokeKey implements [storage.Keys].
+func (s *Store) RevokeKey(ctx context.Context, id string, at time.Time, why storage.Audit) (k storage.Key, err error) {
+	const op = "revoke key"
+	if err := why.Validate(); err != nil {
+		return k, fail(ctx, op, err)
+	}
+	if at = rows.Time(at); at.IsZero() {
+		return k, fail(ctx, op, fmt.Errorf("%w: the time is zero", storage.ErrInvalid))
+	}
+	err = s.update(ctx, op, func(tx *sql.Tx) error {
+		old, err := keyByID(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if k = old; !old.RevokedAt.IsZero() {
+			return nil
+		}
+		k = rows.Changed(old, old)
+		k.RevokedAt = at
+		if err := k.Validate(); err != nil {
+			return err
+		}
+		if err := replaceKey(ctx, tx, k); err != nil {
+			return err
+		}
+		return appendAudit(ctx, tx, rows.Audit(why))
+	})
+	if err != nil {
+		k = storage.Key{}
+	}
+	return k, err
+}

@@ -1,0 +1,95 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"strings"
+
+	"github.com/llmgw/llmgw/storage"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// applicationID marks a file as ours, in its header: "llmg".
+const applicationID = 0x6c6c6d67
+
+// steps are the texts that make each version of the schema from the one before.
+func steps() ([]string, error) {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, len(files))
+	for i, f := range files {
+		if !strings.HasPrefix(f.Name(), fmt.Sprintf("%04d_", i+1)) {
+			return nil, fmt.Errorf("migration %s is not number %d", f.Name(), i+1)
+		}
+		text, err := migrations.ReadFile("migrations/" + f.Name())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, string(text))
+	}
+	return out, nil
+}
+
+// version returns the file's schema, 0 for an empty one. A file that is not ours
+// or has a newer schema than newest is ErrSchema. It only reads.
+func version(ctx context.Context, q querier, newest int) (int, error) {
+	var id, v, objects int
+	err := q.QueryRowContext(ctx, `SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)`).Scan(&id, &v, &objects)
+	switch {
+	case err != nil:
+		return 0, err
+	case id == 0 && v == 0 && objects == 0:
+		return 0, nil
+	case id != applicationID || v < 1:
+		return 0, fmt.Errorf("%w: the file is a database of something else (application_id %#x, %d objects)", storage.ErrSchema, id, objects)
+	case v > newest:
+		return 0, fmt.Errorf("%w: it has version %d and this program knows %d; use the newer program that made it", storage.ErrSchema, v, newest)
+	}
+	return v, nil
+}
+
+// migrate brings the file to the newest schema, one transaction a step.
+func migrate(ctx context.Context, db *sql.DB, texts []string) (from int, err error) {
+	from = -1
+	for {
+		done, err := func() (bool, error) {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return false, err
+			}
+			defer tx.Rollback()
+			// Another process may have done it since it was looked at.
+			v, err := version(ctx, tx, len(texts))
+			if err != nil {
+				return false, err
+			}
+			if from < 0 {
+				from = v
+			}
+			if v == len(texts) {
+				return true, nil
+			}
+			if _, err := tx.ExecContext(ctx, texts[v]); err != nil {
+				return false, fmt.Errorf("migration %d: %w", v+1, err)
+			}
+			if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d; PRAGMA application_id = %d", v+1, applicationID)); err != nil {
+				return false, fmt.Errorf("migration %d: %w", v+1, err)
+			}
+			return false, tx.Commit()
+		}()
+		if err != nil || done {
+			return from, err
+		}
+	}
+}
+
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}

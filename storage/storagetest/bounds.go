@@ -1,0 +1,146 @@
+package storagetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/llmgw/llmgw/storage"
+)
+
+func testRefused(t *testing.T, open Open) {
+	ctx, s := t.Context(), open(t)
+	bad := simpleKey(1)
+	bad.Name = "a\x00b"
+	wantErr(t, "a key with NUL", s.CreateKey(ctx, bad, because("a")), storage.ErrInvalid)
+	wantErr(t, "a change to NUL", s.UpdateKey(ctx, bad, because("a")), storage.ErrInvalid)
+	wantErr(t, "a key without why", s.CreateKey(ctx, simpleKey(1), storage.Audit{}), storage.ErrInvalid)
+	_, err := s.RevokeKey(ctx, "k", epoch, storage.Audit{})
+	wantErr(t, "an end without why", err, storage.ErrInvalid)
+	wantErr(t, "an audit row without a time", s.AppendAudit(ctx, storage.Audit{ID: "a", Action: "x"}), storage.ErrInvalid)
+	_, err = s.GrantBudget(ctx, storage.GrantRequest{})
+	wantErr(t, "a grant of nothing", err, storage.ErrInvalid)
+	_, err = s.Budget(ctx, storage.BudgetPeriod{})
+	wantErr(t, "no budget", err, storage.ErrInvalid)
+	_, err = s.ListGrants(ctx, storage.BudgetPeriod{KeyID: "k", Period: 9})
+	wantErr(t, "a budget of no period", err, storage.ErrInvalid)
+	_, _, err = s.ListRollups(ctx, storage.RollupQuery{})
+	wantErr(t, "sums of no grain", err, storage.ErrInvalid)
+	_, _, err = s.PruneUsage(ctx, storage.Retention{Rows: epoch})
+	wantErr(t, "no rows at most", err, storage.ErrInvalid)
+	_, _, err = s.PruneBudgets(ctx, epoch, 0)
+	wantErr(t, "no budgets at most", err, storage.ErrInvalid)
+	_, err = s.RenewRouter(ctx, "", 1e9)
+	wantErr(t, "a router without a name", err, storage.ErrInvalid)
+	equal(t, "nothing was kept", len(auditOf(t, s)), 0)
+}
+
+// testPages gives every list what is no cursor of it.
+func testPages(t *testing.T, open Open) {
+	ctx, s := t.Context(), open(t)
+	for n := range 2 {
+		ok(t, s.CreateKey(ctx, simpleKey(n), because(simpleKey(n).ID)))
+		_, err := s.InsertUsage(ctx, []storage.Usage{simpleUsage(n * 3600)})
+		ok(t, err)
+	}
+	lists := map[string]func(p storage.Page) (string, error){
+		"keys": func(p storage.Page) (string, error) {
+			_, next, err := s.ListKeys(ctx, storage.KeyQuery{Page: p})
+			return next, err
+		},
+		"usage": func(p storage.Page) (string, error) {
+			_, next, err := s.ListUsage(ctx, storage.UsageQuery{Page: p})
+			return next, err
+		},
+		"sums": func(p storage.Page) (string, error) {
+			_, next, err := s.ListRollups(ctx, storage.RollupQuery{Grain: storage.GrainHour, Page: p})
+			return next, err
+		},
+		"audit": func(p storage.Page) (string, error) {
+			_, next, err := s.ListAudit(ctx, storage.AuditQuery{Page: p})
+			return next, err
+		},
+	}
+	cursors := map[string]string{"words": "not a cursor", "binary": "\x00\xff"}
+	for name, list := range lists {
+		next, err := list(storage.Page{Limit: 1})
+		ok(t, err)
+		if next == "" {
+			t.Fatalf("%s: one row of two, and no cursor", name)
+		}
+		cursors[name] = next
+		changed := []byte(next)
+		changed[5] = "AB"[next[5]&1] // a letter of the other parity: it differs
+		cursors["changed "+name] = string(changed)
+	}
+	for name, list := range lists {
+		for whose, cursor := range cursors {
+			_, err := list(storage.Page{After: cursor})
+			if whose == name {
+				ok(t, err)
+			} else {
+				wantErr(t, name+" with the cursor "+whose, err, storage.ErrInvalid)
+			}
+		}
+		for _, limit := range []int{-1, 10001} {
+			_, err := list(storage.Page{Limit: limit})
+			wantErr(t, name+" with a bad limit", err, storage.ErrInvalid)
+		}
+	}
+}
+
+// everyMethod calls each that asks the database.
+func everyMethod(ctx context.Context, s storage.Store) map[string]error {
+	errs := map[string]error{
+		"CreateKey":    s.CreateKey(ctx, simpleKey(1), because("a")),
+		"UpdateKey":    s.UpdateKey(ctx, simpleKey(1), because("a")),
+		"AppendAudit":  s.AppendAudit(ctx, because("a")),
+		"ReturnBudget": s.ReturnBudget(ctx, "g", 1, epoch),
+		"RemoveRouter": s.RemoveRouter(ctx, "r"),
+		"Check":        s.Check(ctx),
+	}
+	_, errs["Key"] = s.Key(ctx, "k")
+	_, errs["KeyByHash"] = s.KeyByHash(ctx, storage.KeyHash{1})
+	_, _, errs["ListKeys"] = s.ListKeys(ctx, storage.KeyQuery{})
+	_, errs["RevokeKey"] = s.RevokeKey(ctx, "k", epoch, because("a"))
+	_, errs["InsertUsage"] = s.InsertUsage(ctx, []storage.Usage{simpleUsage(1)})
+	_, _, errs["ListUsage"] = s.ListUsage(ctx, storage.UsageQuery{})
+	_, _, errs["ListRollups"] = s.ListRollups(ctx, storage.RollupQuery{Grain: storage.GrainDay})
+	_, _, errs["PruneUsage"] = s.PruneUsage(ctx, storage.Retention{Rows: epoch, Most: 1})
+	_, errs["GrantBudget"] = s.GrantBudget(ctx, ask("g", dayOf("k"), 1, 1, 1))
+	_, errs["Budget"] = s.Budget(ctx, dayOf("k"))
+	_, errs["ListGrants"] = s.ListGrants(ctx, dayOf("k"))
+	_, _, errs["PruneBudgets"] = s.PruneBudgets(ctx, epoch, 1)
+	_, errs["RenewRouter"] = s.RenewRouter(ctx, "r", 1e9)
+	_, _, errs["ListAudit"] = s.ListAudit(ctx, storage.AuditQuery{})
+	return errs
+}
+
+// Unavailable reports an error for each method of a store that does not return
+// [storage.ErrUnavailable]: of one that was closed, is not open yet, or cannot
+// reach its database.
+func Unavailable(ctx context.Context, t testing.TB, s storage.Store) {
+	t.Helper()
+	for method, err := range everyMethod(ctx, s) {
+		wantErr(t, method, err, storage.ErrUnavailable)
+	}
+}
+
+// A call whose context has ended says so, and that it may have been done.
+func testEnded(t *testing.T, open Open) {
+	s := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for method, err := range everyMethod(ctx, s) {
+		wantErr(t, method, err, storage.ErrUnavailable)
+		wantErr(t, method, err, context.Canceled)
+	}
+	sound(t, s)
+}
+
+func testClose(t *testing.T, open Open) {
+	s, other := open(t), open(t)
+	ok(t, s.Close())
+	ok(t, s.Close())
+	Unavailable(t.Context(), t, s)
+	sound(t, other)
+}
