@@ -33,8 +33,8 @@ func ParseAmount(text string) (int64, error) {
 	if len(whole) > 10 {
 		return fault("is more than 1000000000")
 	}
-	// Ten digits and nine more fit in 63 bits with room to spare for none above
-	// 9.2·10^18, hence the check before the sum.
+	// Ten digits of units can be more nanos than 63 bits hold, so they are bounded
+	// before they are multiplied.
 	units, err := strconv.ParseInt("0"+whole, 10, 64)
 	if err != nil || units > maxNanos/nanosPerUnit {
 		return fault("is more than 1000000000")
@@ -52,9 +52,9 @@ func ParseAmount(text string) (int64, error) {
 // FormatAmount writes an amount as ParseAmount reads it, with two digits after
 // the point or as many as it takes.
 func FormatAmount(nanos int64) string {
-	sign, n := "", uint64(nanos) //nolint:gosec // negated below, where the smallest number is its own negative
+	sign, n := "", uint64(nanos)
 	if nanos < 0 {
-		sign, n = "-", -n
+		sign, n = "-", -n // right for the smallest number, too, which has no negative of its own
 	}
 	fraction := fmt.Sprintf("%09d", n%nanosPerUnit)
 	for len(fraction) > 2 && fraction[len(fraction)-1] == '0' {

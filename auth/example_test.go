@@ -30,7 +30,7 @@ func Example() {
 		fmt.Fprintf(w, "%s of %s", id.Name(), id.Owner())
 	})
 	handler := authenticator.Middleware(mux, auth.DefaultExempt(), func(w http.ResponseWriter, _ *http.Request, err *auth.RefusedError) {
-		http.Error(w, err.Reason.String(), err.Status())
+		http.Error(w, err.Message(), err.Status()) // its Reason is for the log alone
 	})
 
 	issuer, err := auth.NewIssuer(auth.IssuerDeps{Keys: store, Told: authenticator})
@@ -62,7 +62,7 @@ func Example() {
 	// Output:
 	// printed by mistake: [redacted]
 	// /whoami 200 laptop of ada
-	// /whoami 401 revoked
+	// /whoami 401 The API key is not known here, or not valid any more. Ask whoever gave it to you for another one.
 	//
 	// /health 200 ok
 }

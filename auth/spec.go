@@ -22,13 +22,13 @@ var ErrInvalid = errors.New("auth: invalid")
 
 // Bounds of what a key can be given.
 const (
-	maxTextBytes   = 256                        // of a name, an owner, a band
-	maxTags        = 32                         //
-	maxTagBytes    = 128                        // of a tag's name, and of its value
-	maxRate        = 1_000_000_000_000          // requests or tokens in a minute
-	maxConcurrency = 1_000_000                  //
+	maxTextBytes   = 256 // of a name, an owner, a band
+	maxTags        = 32
+	maxTagBytes    = 128               // of a tag's name, and of its value
+	maxRate        = 1_000_000_000_000 // requests or tokens in a minute
+	maxConcurrency = 1_000_000
 	maxLife        = 100 * 365 * 24 * time.Hour // until a key expires
-	maxSpecBytes   = 1 << 20                    //
+	maxSpecBytes   = 1 << 20                    // in JSON
 )
 
 // Spec is what a new key shall be.

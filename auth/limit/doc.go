@@ -15,10 +15,10 @@
 // short. With 3 requests a minute:
 //
 //	12:00:00.0  one passes                     1 of 3
-//	12:00:59.5  two pass, 2 s apart or less    3 of 3
+//	12:00:59.5  two pass                       3 of 3
 //	12:00:59.9  refused, Retry-After 0.1 s
 //	12:01:00.0  the first has left, one passes 3 of 3
-//	12:01:00.1  refused, Retry-After 59.4 s
+//	12:01:00.1  refused, Retry-After 59.9 s: those of 59.5 and 60.0 leave together
 //
 // Tokens are charged by an estimate and put right by [Reservation.Settle]: what
 // was too much leaves the window at once. What was too little is charged then; if
