@@ -196,9 +196,10 @@ func (p *promptWriter) plainText(raw []byte) {
 // for searches, and for pieces, to be worth their calls.
 func (p *promptWriter) rewrite(raw []byte) {
 	const (
-		step = 8
-		most = step + 3 // that a turn of the loop writes
-		pair = 0xd800 >> 11
+		step   = 8
+		most   = step + 3 // that a turn of the loop may need
+		pair   = 0xd800 >> 11
+		slantU = '\\' | 'u'<<8
 	)
 	le := binary.LittleEndian
 	buf, n := p.buf[:cap(p.buf)], len(p.buf)
@@ -220,18 +221,23 @@ func (p *promptWriter) rewrite(raw []byte) {
 		if slant == 0 {
 			continue
 		}
-		if i+6 <= len(raw) && raw[i+1] == 'u' {
-			if r := hex4(raw[i+2:]); r >= utf8.RuneSelf && r>>11 != pair {
-				if r < 0x800 {
-					buf[n], buf[n+1] = byte(0xc0|r>>6), byte(0x80|r&0x3f)
-					n += 2
-				} else {
-					buf[n], buf[n+1], buf[n+2] = byte(0xe0|r>>12), byte(0x80|r>>6&0x3f), byte(0x80|r&0x3f)
-					n += 3
-				}
-				i += 6
-				continue
+		before := i
+		for i+6 <= len(raw) && n+3 <= len(buf) && le.Uint16(raw[i:]) == slantU { // side by side in such text
+			r := hex4(raw[i+2:])
+			if r < utf8.RuneSelf || r>>11 == pair {
+				break
 			}
+			if r < 0x800 {
+				buf[n], buf[n+1] = byte(0xc0|r>>6), byte(0x80|r&0x3f)
+				n += 2
+			} else {
+				buf[n], buf[n+1], buf[n+2] = byte(0xe0|r>>12), byte(0x80|r>>6&0x3f), byte(0x80|r&0x3f)
+				n += 3
+			}
+			i += 6
+		}
+		if i > before {
+			continue
 		}
 		p.buf = buf[:n]
 		i = p.escape(raw, i)
