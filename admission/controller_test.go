@@ -151,6 +151,7 @@ func TestExpiry(t *testing.T) {
 
 // TestLoadWakes: Run notices within an interval that there is room, also after
 // it had gone to sleep.
+// (R-ADM-12)
 func TestLoadWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &capacity{n: 1}
@@ -252,6 +253,7 @@ func TestPanic(t *testing.T) {
 }
 
 // TestDisabled: everything passes, even a band that does not exist.
+// (R-ADM-13)
 func TestDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctl := newController(t, admission.Deps{Load: &capacity{n: 1}}, func(c *admission.Config) { c.Enabled = false })

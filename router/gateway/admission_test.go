@@ -187,6 +187,7 @@ func TestAdmissionClientLeaves(t *testing.T) {
 
 // Switched off everything passes at once, whatever band it asks for; the header
 // still does not reach engines.
+// (R-ADM-13)
 func TestAdmissionDisabled(t *testing.T) {
 	e := newGated(t)
 	cfg := narrow(at("e", e.url))
@@ -215,6 +216,7 @@ func TestAdmissionDisabled(t *testing.T) {
 }
 
 // What a header and a key say about the band.
+// (R-ADM-14)
 func TestAdmissionBands(t *testing.T) {
 	seen := make(chan http.Header, 1)
 	e := newRaw(t, func(x *exchange) { seen <- x.req.Header; good(x) })
@@ -365,6 +367,7 @@ func TestAdmissionTurns(t *testing.T) {
 }
 
 // A request is charged before it waits, and an engine is chosen for it after.
+// (R-ADM-01, R-ADM-02)
 func TestAdmissionOrder(t *testing.T) {
 	e := newGated(t)
 	cfg := narrow(at("e", e.url))

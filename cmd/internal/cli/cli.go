@@ -27,8 +27,11 @@ const (
 	exitUsage  = 80 // kong's own
 )
 
-// Streams are where a command writes.
-type Streams struct{ Out, Err io.Writer }
+// Streams are where a command reads and writes.
+type Streams struct {
+	In       io.Reader // nil: there is nothing to read
+	Out, Err io.Writer
+}
 
 // root is the commands of the binary.
 type root struct {
@@ -38,6 +41,7 @@ type root struct {
 	Bench    benchCmd    `cmd:"" help:"Send load to any OpenAI endpoint and say what came of it."`
 	Simulate simulateCmd `cmd:"" help:"Run a trace on simulated engines in virtual time and compare routing policies."`
 	Replay   replayCmd   `cmd:"" help:"Make the decisions of a flight recorder's log again, or ask other policies about them."`
+	Ctl      ctlCmd      `cmd:"" help:"Ask a running server."`
 	Config   configCmd   `cmd:"" help:"Check or print the configuration of the server."`
 	Version  versionCmd  `cmd:"" help:"Print what this binary was built from."`
 

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	_ = os.Setenv("GORACE", noExitSleep) // for the commands that tests start
 	testscript.Main(m, map[string]func(){
 		"llmgw": func() {
-			os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{Out: os.Stdout, Err: os.Stderr}))
+			os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 		},
 	})
 }

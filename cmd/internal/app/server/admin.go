@@ -22,7 +22,7 @@ func newMetricsMux(e *exposer, h *health) *http.ServeMux {
 // newAdminMux adds what only operators on this machine may see. pprof stands
 // here alone, because the heap holds keys and prompts. decisions is nil where the
 // data plane remembers none.
-func newAdminMux(e *exposer, h *health, decisions http.Handler) http.Handler {
+func newAdminMux(e *exposer, h *health, decisions http.Handler, m management) http.Handler {
 	mux := newMetricsMux(e, h)
 	if decisions != nil {
 		mux.Handle("GET /debug/decisions", decisions)
@@ -33,7 +33,12 @@ func newAdminMux(e *exposer, h *health, decisions http.Handler) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return onlyLocal(mux)
+	for _, path := range m.paths {
+		mux.Handle(path, m.handler)
+	}
+	// A page in a browser on this machine can send requests here, too. What it
+	// says about itself cannot be forged from there.
+	return onlyLocal(http.NewCrossOriginProtection().Handler(mux))
 }
 
 // onlyLocal refuses requests that name another host: the listener is on

@@ -8,7 +8,9 @@ import (
 
 	"github.com/llmgw/llmgw/cmd/internal/app"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/router/gateway"
+	"github.com/llmgw/llmgw/router/gateway/gatewayapi"
 )
 
 // gatewayModule builds the data plane, which a joint puts together by itself.
@@ -19,6 +21,7 @@ func gatewayModule(cfg gateway.Config) fx.Option {
 				return gateway.New(cfg, gateway.Deps{Logger: log, Registerer: reg, Writer: "llmgw " + app.ReadVersion().Version})
 			},
 			func(g *gateway.Gateway) dataPlane { return plane{g} },
+			func(g *gateway.Gateway) api.Routes { return gatewayapi.Routes{Gateway: g} },
 		),
 		actor(func(g *gateway.Gateway) Actor { return Actor{Name: "gateway", Stage: StageGateway, Run: g.Run} }),
 	)

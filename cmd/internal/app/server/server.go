@@ -103,6 +103,7 @@ func options(opts Options, plane fx.Option) fx.Option {
 		metricsModule(),
 		listenersModule(),
 		clientModule(opts.Serving),
+		apiModule(),
 		operatorsModule(),
 		reloadModule(opts.Reload),
 	)
@@ -165,13 +166,13 @@ func clientModule(serving func(Addresses)) fx.Option {
 
 func operatorsModule() fx.Option {
 	return fx.Module("operators",
-		actor(func(l *listeners, p dataPlane, e *exposer, h *health, reg *prometheus.Registry, log *slog.Logger) Actor {
+		actor(func(l *listeners, p dataPlane, e *exposer, h *health, m management, reg *prometheus.Registry, log *slog.Logger) Actor {
 			e.expose(reg)
 			var decisions http.Handler
 			if d, ok := p.(interface{ DecisionsHandler() http.Handler }); ok {
 				decisions = d.DecisionsHandler()
 			}
-			return operators("admin listener", func() net.Listener { return l.admin }, newAdminMux(e, h, decisions), log)
+			return operators("admin listener", func() net.Listener { return l.admin }, newAdminMux(e, h, decisions, m), log)
 		}),
 		actor(func(l *listeners, e *exposer, h *health, log *slog.Logger) Actor {
 			return operators("metrics listener", func() net.Listener { return l.metricsOnly }, newMetricsMux(e, h), log)

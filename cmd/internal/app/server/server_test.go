@@ -89,6 +89,12 @@ type running struct {
 // start runs a server until the test ends.
 func start(t *testing.T, cfg config.Config, p *fakePlane) *running {
 	t.Helper()
+	return startWith(t, cfg, p.module())
+}
+
+// startWith runs a server with what plane provides.
+func startWith(t *testing.T, cfg config.Config, plane fx.Option) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{stop: cancel, done: make(chan error, 1)}
 	serving := make(chan Addresses, 1)
@@ -99,7 +105,7 @@ func start(t *testing.T, cfg config.Config, p *fakePlane) *running {
 			Serving: func(a Addresses) {
 				serving <- a
 			},
-		}, p.module())
+		}, plane)
 	}()
 	select {
 	case r.Addresses = <-serving:

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/term"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/llmgw/llmgw/fleet/api"
+)
+
+type ctlCmd struct {
+	ExplainRoute explainRouteCmd `cmd:"" help:"Say where a request would go now and why, without sending it. The request's body is read from standard input."`
+}
+
+// ctlFlags are those of every verb that asks a server.
+type ctlFlags struct {
+	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" help:"Admin listener of the server to ask. Default ${default}."`
+	JSON  bool   `name:"json" help:"Print one JSON object."`
+}
+
+// ctlTime bounds a question to a server.
+const ctlTime = 30 * time.Second
+
+// Validate makes the URL a matter of usage.
+func (f *ctlFlags) Validate() error {
+	if err := (api.ClientConfig{URL: f.Admin}).Validate(); err != nil {
+		return fmt.Errorf("--admin: %w", err)
+	}
+	return nil
+}
+
+// client returns a client of the server.
+func (f *ctlFlags) client() (*api.Client, error) {
+	return api.NewClient(api.ClientConfig{URL: f.Admin})
+}
+
+// show prints an answer: as JSON, or by text.
+func show[M proto.Message](f *ctlFlags, w io.Writer, m M, text func(io.Writer, M) error) error {
+	if !f.JSON {
+		return text(w, m)
+	}
+	data, err := api.MarshalJSON(m)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", data)
+	return err
+}
+
+// failed says what to do about an error of a call.
+func (f *ctlFlags) failed(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("nothing listens at %s: is llmgw server running on this machine? Its admin listener is admin_listen in the configuration, which --admin names", f.Admin)
+	}
+	e, ok := errors.AsType[*connect.Error](err)
+	if !ok {
+		return err
+	}
+	switch e.Code() {
+	case connect.CodeUnimplemented:
+		return fmt.Errorf("what answers at %s has no such call: is that the admin listener of llmgw server, and of this version?", f.Admin)
+	case connect.CodeUnavailable:
+		return fmt.Errorf("%s does not answer: %s", f.Admin, e.Message())
+	case connect.CodeDeadlineExceeded:
+		return fmt.Errorf("%s did not answer within %v: %s", f.Admin, ctlTime, e.Message())
+	case connect.CodeInvalidArgument, connect.CodeNotFound:
+		return errors.New(e.Message())
+	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeAlreadyExists, connect.CodePermissionDenied,
+		connect.CodeResourceExhausted, connect.CodeFailedPrecondition, connect.CodeAborted, connect.CodeOutOfRange,
+		connect.CodeInternal, connect.CodeDataLoss, connect.CodeUnauthenticated:
+	}
+	return fmt.Errorf("%s: %w", f.Admin, e)
+}
+
+// input reads a file or, where name is empty or "-", standard input, of which a
+// person at a terminal is told. What is longer than limit is an error.
+func input(streams Streams, name, what string, limit int64) ([]byte, error) {
+	in := streams.In
+	if name != "" && name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	} else if in == nil {
+		return nil, fmt.Errorf("there is no standard input to read %s from; name a file", what)
+	} else if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprintf(streams.Err, "llmgw: reading %s from this terminal; Ctrl-D ends it\n", what)
+	}
+	data, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is longer than %d bytes, which is more than the server reads", what, limit)
+	}
+	return data, nil
+}
+
+// withTime bounds a call.
+func withTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, ctlTime)
+}

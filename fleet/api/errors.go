@@ -1,0 +1,49 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"connectrpc.com/connect"
+)
+
+// What an error of the interfaces here may wrap. Its text is for the caller, who
+// is an operator. Any other error is a fault of the server's: the caller gets none
+// of its text, and it is logged.
+var (
+	// ErrInvalid: the request can never be answered as it is.
+	ErrInvalid = errors.New("api: invalid request")
+	// ErrNotFound: what the request speaks of is not there.
+	ErrNotFound = errors.New("api: not found")
+)
+
+// wrongly is an error with a class that its text does not show.
+type wrongly struct {
+	error
+	class error
+}
+
+// Unwrap returns the class and the error.
+func (w wrongly) Unwrap() []error { return []error{w.class, w.error} }
+
+// Invalid returns err as one that is ErrInvalid, with its own text.
+func Invalid(err error) error { return wrongly{err, ErrInvalid} }
+
+// NotFound returns err as one that is ErrNotFound, with its own text.
+func NotFound(err error) error { return wrongly{err, ErrNotFound} }
+
+// failure is err as a caller gets it.
+func (s *service) failure(ctx context.Context, method string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrInvalid):
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	case errors.Is(err, ErrNotFound):
+		return connect.NewError(connect.CodeNotFound, err)
+	case ctx.Err() != nil:
+		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the server took too long; try again"))
+	}
+	s.log.Error("management call failed", "method", method, "err", err)
+	return connect.NewError(connect.CodeInternal, errors.New("a fault of the server, which its log tells more of"))
+}
