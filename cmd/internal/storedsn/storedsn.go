@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/llmgw/llmgw/storage"
@@ -31,6 +32,9 @@ type Store interface {
 	// Open opens the store and brings its schema to this program's, or says why
 	// that cannot be done now. If it is open it does nothing.
 	Open(ctx context.Context) error
+	// Schema returns the version of the schema, 0 for none, and the newest, to
+	// which Open brings it. It changes nothing, and the store need not be open.
+	Schema(ctx context.Context) (have, newest int, err error)
 	// Run opens the store, trying for as long as it takes, and keeps it in order
 	// until ctx is done. Call it once, where Open is not enough: in what lasts.
 	Run(ctx context.Context) error
@@ -62,6 +66,26 @@ func (d DSN) String() string {
 		shown.User = url.User("hidden")
 	}
 	return shown.String()
+}
+
+// Where returns what String does, with a file by its whole path, so that it says
+// the same wherever a process runs.
+func (d DSN) Where() string {
+	if t, err := d.parse(); err == nil && t.path != "" {
+		if whole, err := filepath.Abs(t.path); err == nil {
+			return "sqlite:" + whole
+		}
+	}
+	return d.String()
+}
+
+// File returns the path of the store's file; empty if it is none.
+func (d DSN) File() string {
+	t, err := d.parse()
+	if err != nil {
+		return ""
+	}
+	return t.path
 }
 
 // GoString implements [fmt.GoStringer].
