@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -26,7 +27,7 @@ type Config struct {
 	// together. Default 2000; 0 refuses instead of queueing.
 	QueueCapacityPerBand int `yaml:"queue_capacity_per_band"`
 	// Interval is how often loads are read again and waiting requests looked
-	// at while there is work. Default 10ms; must be positive. What is released
+	// at while there is work. Default 10ms; at least 1ms. What is released
 	// wakes a waiting request at once; the interval bounds how late a change
 	// of load, or that a request has waited too long, is noticed.
 	Interval time.Duration `yaml:"interval"`
@@ -41,7 +42,8 @@ type Config struct {
 
 // Band is a priority class.
 type Band struct {
-	// Name is what requests call the band. Required, unique.
+	// Name is what requests call the band. Required, unique; at most 64 printable
+	// ASCII characters, without a comma and with no space at either end.
 	Name string `yaml:"name"`
 	// Priority orders the bands: of those that may pass, the highest goes
 	// first. Default 0; any number. Bands of equal priority go by chance.
@@ -52,8 +54,14 @@ type Band struct {
 	SaturationCeiling float64 `yaml:"saturation_ceiling" default:"1"`
 }
 
-// maxBands bounds what is kept per pool.
-const maxBands = 64
+const (
+	// maxBands bounds what is kept per pool.
+	maxBands = 64
+	// maxNameBytes bounds a band's name, which stands in logs, metrics and answers.
+	maxNameBytes = 64
+	// minInterval keeps looking at loads from being all that is done.
+	minInterval = time.Millisecond
+)
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
@@ -76,14 +84,11 @@ func DefaultConfig() Config {
 // Validate reports every fault of the configuration, joined.
 func (c Config) Validate() error {
 	errs := c.validateBands()
-	for _, d := range []struct {
-		key  string
-		v    time.Duration
-		want string
-	}{{"queue_ttl", c.QueueTTL, "30s"}, {"interval", c.Interval, "10ms"}} {
-		if d.v <= 0 {
-			errs = append(errs, fmt.Errorf("%s: %v is not positive; want e.g. %s", d.key, d.v, d.want))
-		}
+	if c.QueueTTL <= 0 {
+		errs = append(errs, fmt.Errorf("queue_ttl: %v is not positive; want e.g. 30s", c.QueueTTL))
+	}
+	if c.Interval < minInterval {
+		errs = append(errs, fmt.Errorf("interval: %v is too short; want %v or more, e.g. 10ms", c.Interval, minInterval))
 	}
 	if c.QueueCapacityPerBand < 0 {
 		errs = append(errs, fmt.Errorf("queue_capacity_per_band: %d is negative; want 0 (refuse instead of queueing) or more, e.g. 2000",
@@ -103,6 +108,8 @@ func (c Config) validateBands() []error {
 		switch {
 		case b.Name == "":
 			errs = append(errs, fmt.Errorf("%s.name: is empty; want a name such as gold", key))
+		case !validName(b.Name):
+			errs = append(errs, fmt.Errorf("%s.name: %.80q cannot be asked for in a header; want a name such as gold", key, b.Name))
 		case seen[b.Name]:
 			errs = append(errs, fmt.Errorf("%s.name: %q is there twice; want each once", key, b.Name))
 		}
@@ -116,4 +123,11 @@ func (c Config) validateBands() []error {
 		errs = append(errs, fmt.Errorf("default_band: %q is none of bands; want the name of one", c.DefaultBand))
 	}
 	return errs
+}
+
+// validName reports whether a header can ask for the band by that name: what is
+// sent twice comes as a list, and spaces at the ends are not the value's.
+func validName(s string) bool {
+	odd := func(r rune) bool { return r < ' ' || r > '~' || r == ',' }
+	return len(s) <= maxNameBytes && s == strings.TrimSpace(s) && !strings.ContainsFunc(s, odd)
 }

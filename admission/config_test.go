@@ -58,8 +58,14 @@ func TestValidate(t *testing.T) {
 		{"a band that never waits", func(c *admission.Config) { c.Bands[0].SaturationCeiling = 10 }, nil},
 		{"negative queue", func(c *admission.Config) { c.QueueCapacityPerBand = -1 }, []string{"queue_capacity_per_band: -1 is negative"}},
 		{"no TTL, no interval", func(c *admission.Config) { c.QueueTTL, c.Interval = 0, -time.Second }, []string{
-			"queue_ttl: 0s is not positive; want e.g. 30s", "interval: -1s is not positive; want e.g. 10ms",
+			"queue_ttl: 0s is not positive; want e.g. 30s", "interval: -1s is too short; want 1ms or more, e.g. 10ms",
 		}},
+		{"an interval that leaves no time", func(c *admission.Config) { c.Interval = time.Nanosecond }, []string{"interval: 1ns is too short"}},
+		{"names that no header can say", func(c *admission.Config) {
+			c.Bands[0].Name, c.Bands[1].Name, c.Bands[2].Name, c.Bands[3].Name = "a\x1b[2J", "gold,silver", " bronze", strings.Repeat("x", 65)
+			c.DefaultBand = " bronze"
+		}, []string{`bands[0].name: "a\x1b[2J" cannot`, "bands[1].name: ", "bands[2].name: ", "bands[3].name: "}},
+		{"a name of all that may be", func(c *admission.Config) { c.Bands[0].Name = "tier 1/~!" }, nil},
 		{"no bands", func(c *admission.Config) { c.Bands = nil }, []string{"bands: there are 0; want 1 to 64", `default_band: "gold" is none of bands`}},
 		{"too many bands", func(c *admission.Config) {
 			for i := range 64 {

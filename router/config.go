@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
+	"strings"
 	"os"
 	"time"
 )
@@ -122,6 +123,9 @@ func (c Config) Validate() error {
 	if c.SessionHeader != "" && !validHeaderName(c.SessionHeader) {
 		bad("session_header: %q is no header name; want one such as x-session-id", c.SessionHeader)
 	}
+	if ownHeader(c.BandHeader) {
+		bad("band_header: %q has a meaning of its own and would not reach engines; want one such as x-llmgw-band", c.BandHeader)
+	}
 	if c.BandHeader != "" && !validHeaderName(c.BandHeader) {
 		bad("band_header: %q is no header name; want one such as x-llmgw-band", c.BandHeader)
 	}
@@ -177,6 +181,17 @@ func (c Config) CheckSpoolDir() error {
 		return fmt.Errorf("spool_dir: %q cannot be used: %w; want a directory that exists", c.SpoolDir, err)
 	}
 	return nil
+}
+
+// ownHeader reports whether the name is that of a header which HTTP or engines need,
+// so that taking it out of a request breaks that.
+func ownHeader(name string) bool {
+	switch strings.ToLower(name) {
+	case "host", "content-type", "content-length", "content-encoding", "transfer-encoding", "connection", "te", "trailer", "upgrade",
+		"accept", "accept-encoding", "authorization", "cookie", "expect", "x-api-key", "x-request-id":
+		return true
+	}
+	return false
 }
 
 func validHeaderName(s string) bool {

@@ -16,14 +16,11 @@ import (
 )
 
 // dispatch sends the request to endpoints of m, then of its fallbacks, until one
-// answers. Each model's turn works on one snapshot of the endpoints, taken once
-// the request may run on them.
+// answers.
 func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
-	pool := c.rt.deps.Endpoints.Snapshot()
 	c.beginPrompt(data)
 	c.request()
-	c.sched.PoolVersion = pool.Version()
-	done, spent := c.try(m, pool.ForModel(m.Name), data)
+	done, spent := c.try(m, data)
 	spent = spent || c.pin != "" // what it refers to is nowhere else
 	var refused *openai.Error    // by the admission of a fallback
 	for i := 0; !done && !spent && i < len(m.Fallbacks); i++ {
@@ -38,10 +35,8 @@ func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
 			refused = err // the next fallback may have room
 			continue
 		}
-		pool = c.rt.deps.Endpoints.Snapshot()
 		c.tried = c.tried[:0]
-		c.sched.PoolVersion = pool.Version()
-		done, spent = c.try(f, pool.ForModel(f.Name), data)
+		done, spent = c.try(f, data)
 	}
 	switch {
 	case done:
@@ -92,8 +87,13 @@ func (c *call) request() {
 
 // try sends the request to endpoints of one model. done: the client has its
 // answer or is gone. spent: no further try is allowed, of whatever model.
-func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent bool) {
+//
+// It works on one snapshot of the endpoints, taken once the request may run on
+// them, and on a newer one if none of those is left.
+func (c *call) try(m Model, data []byte) (done, spent bool) {
 	rt := c.rt
+	snapshot := rt.deps.Endpoints.Snapshot()
+	pool := snapshot.ForModel(m.Name)
 	profile := m.Profile
 	if profile == "" {
 		profile = rt.cfg.DefaultProfile
@@ -101,7 +101,7 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 	if p, ok := c.prompt.(Preparer); ok {
 		p.Prepare(c.ctx(), m.Name)
 	}
-	for n := 0; n <= rt.cfg.Retries; n++ {
+	for n := 0; n <= rt.cfg.Retries; {
 		now := time.Now()
 		if c.out.Attempts > 0 {
 			if !now.Before(c.send.Deadline) {
@@ -113,7 +113,7 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 				return false, true
 			}
 		}
-		c.sched.Model, c.sched.Tried, c.sched.Now = m.Name, c.tried, now
+		c.sched.Model, c.sched.Tried, c.sched.Now, c.sched.PoolVersion = m.Name, c.tried, now, snapshot.Version()
 		e, place, err := rt.deps.Scheduler.Decide(profile, &c.sched, pool, nil, &c.decision)
 		if !errors.Is(err, schedule.ErrUnknownProfile) { // that one decides nothing
 			c.out.Decision = &c.decision
@@ -123,6 +123,10 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 		}
 		if err != nil {
 			if none, ok := errors.AsType[*schedule.NoEndpointError](err); ok {
+				if newer := rt.deps.Endpoints.Snapshot(); newer != snapshot {
+					snapshot, pool = newer, newer.ForModel(m.Name)
+					continue // they may all have been replaced, which is no failure
+				}
 				if in := none.RetryAfter; in > 0 && (c.again == 0 || in < c.again) {
 					c.again = in
 				}
@@ -146,6 +150,7 @@ func (c *call) try(m Model, pool []*endpoint.Endpoint, data []byte) (done, spent
 			return true, false
 		}
 		c.tried = append(c.tried, e)
+		n++
 	}
 	return false, false
 }

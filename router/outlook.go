@@ -212,7 +212,11 @@ func (rt *Router) turn(q *Question, o *Outlook, req *schedule.Request, m Model) 
 		}
 	}
 	req.Model = m.Name
-	look, err := rt.deps.Scheduler.Outlook(t.Profile, req, rt.deps.Endpoints.Snapshot().ForModel(m.Name))
+	pool := rt.deps.Endpoints.Snapshot()
+	look, err := rt.deps.Scheduler.Outlook(t.Profile, req, pool.ForModel(m.Name))
+	if now := rt.deps.Endpoints.Snapshot(); err != nil && now != pool { // as a request does
+		look, err = rt.deps.Scheduler.Outlook(t.Profile, req, now.ForModel(m.Name))
+	}
 	t.Err = err
 	if look != nil {
 		t.Decision = look.Explain()

@@ -113,8 +113,10 @@ type Retention struct {
 type UsageLog interface {
 	// InsertUsage keeps rows, adds them to their roll-ups, and moves their cost to
 	// what is spent of the budget that pays, in one step. Rows that are there
-	// already are left out, of the sums too. It returns how many were new. One row
-	// that is ErrInvalid refuses all: see [Usage.Validate] and [Usage.Tidy].
+	// already are left out, of the sums too; those that PruneUsage forgot are new
+	// again, so that retention has to be longer than rows wait. It returns how many
+	// were new. One row that is ErrInvalid refuses all: see [Usage.Validate] and
+	// [Usage.Tidy].
 	InsertUsage(ctx context.Context, rows []Usage) (inserted int, err error)
 	// ListUsage returns rows, the oldest first, and the cursor of the next page,
 	// empty after the last.

@@ -27,6 +27,8 @@ type bank struct {
 	fail func() (before, after bool)
 	// gate, if not nil, is received from before an Ask is answered.
 	gate chan struct{}
+	// takes is how long an Ask takes.
+	takes time.Duration
 }
 
 func newBank() *bank {
@@ -48,6 +50,7 @@ func (b *bank) Fund(ctx context.Context, a limit.Ask) (limit.Funds, error) {
 			return limit.Funds{}, context.Cause(ctx)
 		}
 	}
+	time.Sleep(b.takes) //nolint:forbidigo // virtual time
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked++

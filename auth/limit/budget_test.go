@@ -226,7 +226,7 @@ func TestChangedBudget(t *testing.T) {
 	}
 }
 
-// 100,000 requests that end in every way: what is counted is what was spent, and
+// Requests that end in every way, 100,000 of them: what is counted is what was spent, and
 // nothing stays reserved.
 func TestMixedOutcomes(t *testing.T) {
 	for name, src := range sources() {
@@ -241,7 +241,7 @@ func TestMixedOutcomes(t *testing.T) {
 			const workers = 8
 			each := 1000
 			if name == "slices" { // which has the most that could go wrong
-				each = 100_000 / workers
+				each = mixedRequests / workers
 			}
 			var spent, refused atomic.Int64
 			var wg sync.WaitGroup
@@ -309,98 +309,116 @@ func TestMixedOutcomes(t *testing.T) {
 // Several limiters, a store that fails before and after the fact, limiters that
 // die, keys that change: never is more spent than the budget, and what is lost
 // is only what the dead had at hand.
-func TestSlicesNeverOverspend(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		bank := newBank()
-		total := rapid.Int64Range(1, 5000).Draw(rt, "budget")
-		lowest := total
-		flaky := rapid.Bool().Draw(rt, "flaky")
-		bank.fail = func() (bool, bool) {
-			if !flaky {
-				return false, false
-			}
-			k := rapid.IntRange(0, 5).Draw(rt, "fails")
-			return k == 0, k == 1
+func TestSlicesNeverOverspend(t *testing.T) { rapid.Check(t, slicesNeverOverspend) }
+
+func FuzzSlicesNeverOverspend(f *testing.F) { f.Fuzz(rapid.MakeFuzz(slicesNeverOverspend)) }
+
+func slicesNeverOverspend(rt *rapid.T) {
+	bank := newBank()
+	total := rapid.Int64Range(1, 5000).Draw(rt, "budget")
+	lowest := total
+	flaky := rapid.Bool().Draw(rt, "flaky")
+	bank.fail = func() (bool, bool) {
+		if !flaky {
+			return false, false
 		}
-		routers := rapid.IntRange(1, 3).Draw(rt, "routers")
-		limiters := make([]*limit.Limiter, routers)
-		for i := range limiters {
-			limiters[i] = newLimiter(t, bank)
-		}
-		s := daily(t, total)
-		type held struct {
-			res  *limit.Reservation
-			who  int
-			cost int64
-		}
-		var open []held
-		var spent, reserved, lost int64
-		now := monday()
-		id := limit.BudgetID{Subject: "k", Period: limit.PeriodDay, Start: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)}
-		remove := func(i int) held {
-			h := open[i]
-			open = append(open[:i], open[i+1:]...)
-			reserved -= h.cost
-			return h
-		}
-		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
-			now = now.Add(rapid.SampledFrom([]time.Duration{0, 10 * time.Millisecond, time.Second, 11 * time.Second}).Draw(rt, "step"))
-			who := rapid.IntRange(0, routers-1).Draw(rt, "who")
-			switch rapid.IntRange(0, 9).Draw(rt, "what") {
-			default:
-				cost := rapid.Int64Range(1, 1000).Draw(rt, "cost")
-				res, err := limiters[who].Acquire(t.Context(), now, s, limit.Request{CostNanos: cost})
-				if err == nil {
-					open = append(open, held{res, who, cost})
-					reserved += cost
-				} else if !errors.Is(err, limit.ErrLimited) && !errors.Is(err, limit.ErrUnavailable) {
-					rt.Fatal(err)
-				}
-			case 4, 5, 6:
-				if len(open) > 0 {
-					h := remove(rapid.IntRange(0, len(open)-1).Draw(rt, "which"))
-					cost := rapid.Int64Range(0, h.cost).Draw(rt, "real")
-					h.res.Settle(now, limit.Actual{CostNanos: cost})
-					spent += cost
-				}
-			case 7:
-				_ = limiters[who].Maintain(t.Context(), now)
-			case 8: // it dies with all that is under way
-				for i := len(open) - 1; i >= 0; i-- {
-					if open[i].who == who {
-						remove(i)
-					}
-				}
-				limiters[who] = newLimiter(t, bank)
-				lost++
-			case 9: // the key is changed
-				s = daily(t, rapid.Int64Range(1, 5000).Draw(rt, "new budget"))
-				lowest, total = min(lowest, s.Budget.Nanos), max(total, s.Budget.Nanos)
-			}
-			if spent+reserved > total {
-				rt.Fatalf("%d spent and %d reserved of %d", spent, reserved, total)
-			}
-			if n := bank.out(id); spent+reserved > n || n > total {
-				rt.Fatalf("%d spent and %d reserved, and the store has granted %d of %d", spent, reserved, n, total)
-			}
-		}
-		for _, h := range open {
-			h.res.Settle(now, limit.Actual{CostNanos: h.cost})
-			spent += h.cost
-		}
-		flaky = false
-		now = now.Add(time.Minute)
-		for _, l := range limiters {
-			if err := l.Drain(t.Context(), now); err != nil {
+		k := rapid.IntRange(0, 5).Draw(rt, "fails")
+		return k == 0, k == 1
+	}
+	routers := rapid.IntRange(1, 3).Draw(rt, "routers")
+	limiters := make([]*limit.Limiter, routers)
+	for i := range limiters {
+		limiters[i] = mustLimiter(rt, bank)
+	}
+	s := mustDaily(rt, total)
+	type held struct {
+		res  *limit.Reservation
+		who  int
+		cost int64
+	}
+	var open []held
+	var spent, reserved, lost int64
+	now := monday()
+	id := limit.BudgetID{Subject: "k", Period: limit.PeriodDay, Start: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)}
+	remove := func(i int) held {
+		h := open[i]
+		open = append(open[:i], open[i+1:]...)
+		reserved -= h.cost
+		return h
+	}
+	for range rapid.IntRange(1, 80).Draw(rt, "steps") {
+		now = now.Add(rapid.SampledFrom([]time.Duration{0, 10 * time.Millisecond, time.Second, 11 * time.Second}).Draw(rt, "step"))
+		who := rapid.IntRange(0, routers-1).Draw(rt, "who")
+		switch rapid.IntRange(0, 9).Draw(rt, "what") {
+		default:
+			cost := rapid.Int64Range(1, 1000).Draw(rt, "cost")
+			res, err := limiters[who].Acquire(context.Background(), now, s, limit.Request{CostNanos: cost})
+			if err == nil {
+				open = append(open, held{res, who, cost})
+				reserved += cost
+			} else if !errors.Is(err, limit.ErrLimited) && !errors.Is(err, limit.ErrUnavailable) {
 				rt.Fatal(err)
 			}
+		case 4, 5, 6:
+			if len(open) > 0 {
+				h := remove(rapid.IntRange(0, len(open)-1).Draw(rt, "which"))
+				cost := rapid.Int64Range(0, h.cost).Draw(rt, "real")
+				h.res.Settle(now, limit.Actual{CostNanos: cost})
+				spent += cost
+			}
+		case 7:
+			_ = limiters[who].Maintain(context.Background(), now)
+		case 8: // it dies with all that is under way
+			for i := len(open) - 1; i >= 0; i-- {
+				if open[i].who == who {
+					remove(i)
+				}
+			}
+			limiters[who] = mustLimiter(rt, bank)
+			lost++
+		case 9: // the key is changed
+			s = mustDaily(rt, rapid.Int64Range(1, 5000).Draw(rt, "new budget"))
+			lowest, total = min(lowest, s.Budget.Nanos), max(total, s.Budget.Nanos)
 		}
-		if n := bank.out(id); lost == 0 && (n != spent || bank.open() != 0) {
-			rt.Fatalf("at the end the store counts %d as spent and %d slices as open; %d was spent and nobody died", n, bank.open(), spent)
-		} else if n < spent {
-			rt.Fatalf("at the end the store counts %d as spent; it was %d", n, spent)
+		if spent+reserved > total {
+			rt.Fatalf("%d spent and %d reserved of %d", spent, reserved, total)
 		}
-	})
+		if n := bank.out(id); spent+reserved > n || n > total {
+			rt.Fatalf("%d spent and %d reserved, and the store has granted %d of %d", spent, reserved, n, total)
+		}
+	}
+	for _, h := range open {
+		h.res.Settle(now, limit.Actual{CostNanos: h.cost})
+		spent += h.cost
+	}
+	flaky = false
+	now = now.Add(time.Minute)
+	for _, l := range limiters {
+		if err := l.Drain(context.Background(), now); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	if n := bank.out(id); lost == 0 && (n != spent || bank.open() != 0) {
+		rt.Fatalf("at the end the store counts %d as spent and %d slices as open; %d was spent and nobody died", n, bank.open(), spent)
+	} else if n < spent {
+		rt.Fatalf("at the end the store counts %d as spent; it was %d", n, spent)
+	}
+}
+
+func mustLimiter(rt *rapid.T, src limit.Source) *limit.Limiter {
+	l, err := limit.New(limit.DefaultConfig(), limit.Deps{Source: src})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return l
+}
+
+func mustDaily(rt *rapid.T, nanos int64) *limit.Subject {
+	b, err := limit.NewBudget(nanos, limit.PeriodDay, "")
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return &limit.Subject{ID: "k", Budget: b}
 }
 
 // All who wait for one budget wait for one Ask, and the next one asks for all of
@@ -597,4 +615,81 @@ func TestLastCents(t *testing.T) {
 	if total-spent >= cost {
 		t.Errorf("%d of %d were spent; want less than %d left", spent, total, cost)
 	}
+}
+
+// Of a budget that was made smaller nobody spends what it had at hand of the
+// larger one.
+func TestSmallerBudgetIsAskedAnew(t *testing.T) {
+	bank := newBank()
+	a, b := newLimiter(t, bank), newLimiter(t, bank)
+	spend := func(l *limit.Limiter, total, reserve, cost int64) error {
+		t.Helper()
+		res, err := l.Acquire(t.Context(), monday(), daily(t, total), limit.Request{CostNanos: reserve})
+		if err == nil {
+			res.Settle(monday(), limit.Actual{CostNanos: cost})
+		}
+		return err
+	}
+	if err := errors.Join(spend(a, 1000, 800, 500), spend(b, 1000, 200, 200)); err != nil {
+		t.Fatal(err)
+	}
+	if st := a.State(monday(), daily(t, 750)).Budget; st.Known || st.FreeNanos > 0 {
+		t.Errorf("%+v; want what must be asked for first", st)
+	}
+	if err := spend(a, 750, 100, 100); reason(err) != limit.ReasonBudget {
+		t.Errorf("%v; want a spent budget, of which 50 are left", err)
+	}
+	if err := a.Maintain(t.Context(), monday()); err != nil {
+		t.Fatal(err)
+	}
+	if err := spend(a, 750, 50, 50); err != nil {
+		t.Errorf("what is left: %v", err)
+	}
+}
+
+// Who has waited for a slice is served before those who have just come: under
+// any crowd nobody is refused for want of an answer.
+func TestCrowd(t *testing.T) {
+	for name, total := range map[string]int64{"there is enough": 1e9, "it comes to an end": 1e6} {
+		t.Run(name, func(t *testing.T) { crowd(t, total) })
+	}
+}
+
+func crowd(t *testing.T, total int64) {
+	synctest.Test(t, func(t *testing.T) {
+		bank := newBank()
+		bank.takes = 5 * time.Millisecond
+		s := daily(t, total)
+		var waited atomic.Int64
+		var wg sync.WaitGroup
+		for range 3 {
+			l := newLimiter(t, bank)
+			for range 20 {
+				wg.Go(func() {
+					for range 50 {
+						begin := time.Now()
+						res, err := l.Acquire(t.Context(), begin, s, limit.Request{CostNanos: 1000})
+						if err != nil {
+							if total == 1e9 || !errors.Is(err, limit.ErrLimited) {
+								t.Error(err)
+							}
+							time.Sleep(time.Millisecond)
+							continue
+						}
+						for d := int64(time.Since(begin)); ; {
+							if was := waited.Load(); d <= was || waited.CompareAndSwap(was, d) {
+								break
+							}
+						}
+						time.Sleep(time.Millisecond)
+						res.Settle(time.Now(), limit.Actual{CostNanos: 900})
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if d := time.Duration(waited.Load()); d > 8*bank.takes {
+			t.Errorf("one waited %v; an answer takes %v", d, bank.takes)
+		}
+	})
 }

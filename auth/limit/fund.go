@@ -15,23 +15,50 @@ type flight struct {
 	sub    *subject
 	sh     *shard
 	ask    Ask
-	done   chan struct{}
-	err    error // set before done is closed; nil also if the budget is spent
+	cost   int64 // what who asks needs; 0 if it is nobody's request
+	// claimed is of the answer what who asked takes before others can; guarded by
+	// the shard's lock.
+	claimed int64
+	spent   bool // the answer was ErrSpent; guarded by the shard's lock
+	done    chan struct{}
+	err     error // set before done is closed; nil also if the budget is spent
 }
 
 var errPanicked = errors.New("who keeps the budgets panicked")
 
-// depart makes an Ask. Under the shard's lock.
-func (l *Limiter) depart(sh *shard, sub *subject, g *ledger, now time.Time, least int64) *flight {
+// depart makes an Ask for what a request costs, or of 0 for what is of any use.
+// Under the shard's lock.
+func (l *Limiter) depart(sh *shard, sub *subject, g *ledger, now time.Time, cost int64) *flight {
 	if g.unsure == "" {
 		g.unsure = rand.Text()
 	}
-	extra := add(g.extra(now, &l.cfg), g.waiting)
-	g.asking = &flight{ledger: g, sub: sub, sh: sh, done: make(chan struct{}), ask: Ask{
-		GrantID: g.unsure, Budget: g.id, LimitNanos: g.shape.Nanos, LeastNanos: least,
-		WantNanos: max(least, min(add(least, extra), g.shape.Nanos-g.closed-g.granted)), At: now,
+	need := max(1, cost+g.claimed-g.free(g.shape.Nanos))
+	if cost == 0 {
+		need = 1
+	}
+	want := add(need, add(g.extra(now, &l.cfg), g.waiting))
+	g.asking = &flight{ledger: g, sub: sub, sh: sh, cost: cost, done: make(chan struct{}), ask: Ask{
+		GrantID: g.unsure, Budget: g.id, LimitNanos: g.shape.Nanos, LeastNanos: need,
+		WantNanos: max(need, min(want, g.shape.Nanos-g.closed-g.granted)), At: now,
 	}}
 	return g.asking
+}
+
+// arrive ends the wait of a request: of who asked, or of who joined.
+func (f *flight) arrive(mine bool, cost int64) {
+	if mine {
+		f.ledger.claimed -= f.claimed
+		f.claimed = 0
+	} else {
+		f.ledger.waiting -= cost
+	}
+}
+
+// leave is arrive for who does not go on.
+func (f *flight) leave(mine bool, cost int64) {
+	f.sh.mu.Lock()
+	f.arrive(mine, cost)
+	f.sh.mu.Unlock()
 }
 
 // fund asks, and hands the answer on. It goes on for those who wait if the one
@@ -57,6 +84,7 @@ func (l *Limiter) land(f *flight, now time.Time, funds Funds, err error) {
 	g.asking = nil
 	switch {
 	case errors.Is(err, ErrSpent):
+		f.spent = true
 		g.unsure, g.failed = "", nil
 		g.tooMuch, g.spentUntil = f.ask.LeastNanos, now.Add(l.cfg.FundPause)
 		g.scarceUntil = now.Add(l.cfg.SliceLasts)
@@ -69,6 +97,7 @@ func (l *Limiter) land(f *flight, now time.Time, funds Funds, err error) {
 	case funds.Whole:
 		g.unsure, g.failed = "", nil
 		g.whole, g.before = true, bounded(funds.SpentNanos, mostNanos)
+		f.claim()
 		if f.sub.alone.IsZero() || f.ask.At.Before(f.sub.alone) {
 			f.sub.alone = f.ask.At
 		}
@@ -78,9 +107,16 @@ func (l *Limiter) land(f *flight, now time.Time, funds Funds, err error) {
 			g.scarceUntil = now.Add(l.cfg.SliceLasts)
 		}
 		g.grant(f.ask.GrantID, funds.GrantedNanos)
+		f.claim()
 		f.sh.returns = g.tidy(now, f.sh.returns)
 	}
 	close(f.done)
+}
+
+// claim keeps what who asked needs from those who are faster to the lock.
+func (f *flight) claim() {
+	f.claimed = f.cost
+	f.ledger.claimed += f.cost
 }
 
 // Maintain does what slices need now and then, such as every second: it asks
@@ -93,7 +129,7 @@ func (l *Limiter) Maintain(ctx context.Context, now time.Time) error {
 		sh := &l.shards[i]
 		flights, returns := l.due(sh, now)
 		for n, r := range returns {
-			if err := l.deps.Source.Return(ctx, r); err != nil {
+			if err := l.giveBack(ctx, r); err != nil {
 				sh.mu.Lock()
 				sh.returns = slices.Insert(sh.returns, 0, returns[n:]...)
 				sh.mu.Unlock()
@@ -107,6 +143,12 @@ func (l *Limiter) Maintain(ctx context.Context, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+func (l *Limiter) giveBack(ctx context.Context, r Return) error {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.FundTimeout)
+	defer cancel()
+	return l.deps.Source.Return(ctx, r)
 }
 
 // Drain is Maintain, and gives back everything that no request under way has
@@ -149,7 +191,7 @@ func (l *Limiter) due(sh *shard, now time.Time) (flights []*flight, returns []Re
 	defer sh.mu.Unlock()
 	for _, g := range sh.unsure {
 		if g.asking == nil && g.unsure != "" {
-			flights = append(flights, l.depart(sh, &subject{}, g, now, 1))
+			flights = append(flights, l.depart(sh, &subject{}, g, now, 0))
 		}
 	}
 	sh.unsure = nil
@@ -160,7 +202,7 @@ func (l *Limiter) due(sh *shard, now time.Time) (flights []*flight, returns []Re
 			}
 			if g.unsure != "" {
 				if !now.Before(g.pause) {
-					flights = append(flights, l.depart(sh, sub, g, now, 1))
+					flights = append(flights, l.depart(sh, sub, g, now, 0))
 				}
 				continue
 			}
@@ -180,7 +222,7 @@ func (l *Limiter) due(sh *shard, now time.Time) (flights []*flight, returns []Re
 			case free > 2*extra:
 				sh.returns = g.giveBack(now, extra, sh.returns)
 			case free < extra/2:
-				f := l.depart(sh, sub, g, now, 1)
+				f := l.depart(sh, sub, g, now, 0)
 				f.ask.WantNanos = extra - free
 				flights = append(flights, f)
 			}

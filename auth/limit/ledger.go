@@ -25,7 +25,8 @@ type ledger struct {
 	used    time.Time // last reserved or settled
 
 	asking  *flight   // nil if nobody is asked
-	waiting int64     // what those need who wait for it
+	waiting int64     // what those need who wait for it, or just have
+	claimed int64     // what those need who have just been answered
 	unsure  string    // GrantID of an Ask without an answer; empty if there is none
 	pause   time.Time // nobody is asked before
 	failed  error     // why there is a pause
@@ -91,21 +92,28 @@ func (g *ledger) free(limit int64) int64 {
 }
 
 // check reports whether cost can be reserved. short says that a slice must be
-// asked for first.
-func (g *ledger) check(now time.Time, limit, cost int64) (short bool, refusal *LimitedError) {
-	free := g.free(limit)
-	if cost == 0 || cost <= free {
+// asked for first. waited is what the request has waited for, if it has. Who has
+// not takes nothing that others have waited for. Who was told that there is not
+// enough does not ask again.
+func (g *ledger) check(now time.Time, limit, cost int64, waited *flight) (short bool, refusal *LimitedError) {
+	free := g.free(limit) - g.claimed
+	queue := int64(0)
+	if waited == nil && !g.whole && g.asking == nil {
+		queue = g.waiting
+	}
+	if cost == 0 || cost <= free-queue {
 		// What costs nothing passes: no budget is touched by it.
 		return false, nil
 	}
 	switch {
-	case cost > limit, g.whole, limit-g.closed-g.spent-g.reserved < cost:
+	case cost > limit, g.whole, limit-g.closed-g.spent-g.reserved-g.claimed < cost:
+	case waited != nil && waited.spent && cost >= waited.cost:
 	case g.tooMuch > 0 && cost-free >= g.tooMuch && now.Before(g.spentUntil):
 	default:
 		return true, nil
 	}
 	e := &LimitedError{Reason: ReasonBudget, Limit: limit, Need: cost, Remaining: max(0, free)}
-	if cost <= free+g.reserved {
+	if cost <= free+g.reserved+g.claimed {
 		e.Reason, e.RetryAfter = ReasonBudgetHeld, time.Second
 	}
 	if !g.end.IsZero() {
@@ -122,7 +130,7 @@ func (g *ledger) reserve(now time.Time, cost int64) {
 // settle turns what was reserved into what was spent.
 func (g *ledger) settle(now time.Time, span time.Duration, reserved, cost int64) {
 	g.reserved -= reserved
-	g.spent = add(g.spent, cost)
+	g.spent = min(add(g.spent, cost), mostSpent)
 	g.used = now
 	if !g.whole {
 		g.pace.add(now, span, cost)

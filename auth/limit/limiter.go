@@ -14,8 +14,8 @@ import (
 
 // Config is the limiter's tunable data. Start from DefaultConfig.
 type Config struct {
-	// FundTimeout is how long a request waits for who keeps the budgets. Default
-	// 2s; positive.
+	// FundTimeout is how long a request waits for who keeps the budgets, and how
+	// long giving a slice back may take. Default 2s; positive.
 	FundTimeout time.Duration `yaml:"fund_timeout"`
 	// FundPause is for how long nobody is asked again after that failed, and
 	// requests that need it are refused at once. Default 1s; positive.
@@ -24,7 +24,7 @@ type Config struct {
 	// what is left that is at most one in so many, unless one request needs more.
 	// Default 100; at least 1.
 	SliceParts int64 `yaml:"slice_parts"`
-	// SliceSeconds is for how long a slice should last, by what was spent lately.
+	// SliceLasts is for how long a slice should last, by what was spent lately.
 	// Default 10s; positive.
 	SliceLasts time.Duration `yaml:"slice_lasts"`
 	// SliceIdle is after how long without a request what is left of a slice is
@@ -184,18 +184,18 @@ func (r *Reservation) Budget() (id BudgetID, ok bool) {
 // spent of the budget: then it asks the Source, once for all that wait for the
 // same budget, and waits until it answers or ctx is done.
 func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *Subject, r Request) (*Reservation, error) {
-	r.Tokens, r.CostNanos = bounded(r.Tokens, MostRate), bounded(r.CostNanos, mostNanos)
-	res, f, mine, err := l.try(now, s, r, nil, true)
+	r.Tokens, r.CostNanos = bounded(r.Tokens, MostTokens), bounded(r.CostNanos, mostNanos)
+	res, f, mine, err := l.try(now, s, r, nil, false, true)
 	if f == nil {
 		return res, err
 	}
 	begin := time.Now() // to know how long it waited; what time it is comes from now
 	// Each turn has learned something: at first what an Ask of before had
-	// granted, then what is granted now, while others may take it.
-	for range 8 {
-		joined := f
+	// granted, then what is granted now. Near the end of a budget it may be little
+	// each time, and others faster. The count is for a Source that grants less than
+	// it says.
+	for turn := 0; turn < mostTurns && time.Since(begin) < l.cfg.FundTimeout; turn++ {
 		if mine {
-			joined = nil
 			if err = l.fund(ctx, f); errors.Is(err, ErrSpent) {
 				err = nil
 			}
@@ -207,44 +207,36 @@ func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *Subject, r Requ
 			}
 		}
 		if err != nil || ctx.Err() != nil {
-			f.leave(joined, r.CostNanos)
+			f.leave(mine, r.CostNanos)
 			if ctx.Err() != nil {
 				return nil, fmt.Errorf("limit: waiting for the budget of %s: %w", s.ID, context.Cause(ctx))
 			}
 			l.unavailable.Add(1)
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
-		res, f, mine, err = l.try(now.Add(time.Since(begin)), s, r, joined, true)
+		res, f, mine, err = l.try(now.Add(time.Since(begin)), s, r, f, mine, true)
 		if f == nil {
 			return res, err
 		}
 	}
-	if !mine {
-		f.leave(f, r.CostNanos)
-	} else {
+	if mine {
 		_ = l.abandon([]*flight{f}, errOvertaken)
+	} else {
+		f.leave(false, r.CostNanos)
 	}
 	l.unavailable.Add(1)
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, errOvertaken)
 }
 
-var errOvertaken = errors.New("others were faster each time")
+const mostTurns = 1000
 
-// leave ends a wait for a flight that was joined; nil if none was.
-func (f *flight) leave(joined *flight, cost int64) {
-	if joined == nil {
-		return
-	}
-	f.sh.mu.Lock()
-	joined.ledger.waiting -= cost
-	f.sh.mu.Unlock()
-}
+var errOvertaken = errors.New("others were faster each time")
 
 // TryAcquire is Acquire without the wait: where it would ask, the error wraps
 // ErrUnavailable.
 func (l *Limiter) TryAcquire(now time.Time, s *Subject, r Request) (*Reservation, error) {
-	r.Tokens, r.CostNanos = bounded(r.Tokens, MostRate), bounded(r.CostNanos, mostNanos)
-	res, _, _, err := l.try(now, s, r, nil, false)
+	r.Tokens, r.CostNanos = bounded(r.Tokens, MostTokens), bounded(r.CostNanos, mostNanos)
+	res, _, _, err := l.try(now, s, r, nil, false, false)
 	return res, err
 }
 
@@ -254,7 +246,7 @@ func (l *Limiter) TryAcquire(now time.Time, s *Subject, r Request) (*Reservation
 // are a debt, which takes the place of what leaves it. The cost is charged to
 // the budget's period in which it was reserved.
 func (r *Reservation) Settle(now time.Time, a Actual) {
-	r.finish(End{At: now, Actual: Actual{Tokens: bounded(a.Tokens, MostRate), CostNanos: bounded(a.CostNanos, mostNanos)}})
+	r.finish(End{At: now, Actual: Actual{Tokens: bounded(a.Tokens, MostTokens), CostNanos: bounded(a.CostNanos, mostNanos)}})
 }
 
 // Undo gives everything back, as if the request had never been: for one that was
@@ -320,14 +312,14 @@ func (l *Limiter) Underway() map[string]Underway {
 }
 
 // try is Acquire under the lock. A flight says that somebody must be asked: by
-// the caller, if it is mine, else by another whom it has joined. joined is what
-// the caller has waited for.
-func (l *Limiter) try(now time.Time, s *Subject, r Request, joined *flight, ask bool) (res *Reservation, f *flight, mine bool, err error) {
+// the caller, if it is mine, else by another whom it has joined. waited is the
+// flight that the caller has waited for, which was its own or not.
+func (l *Limiter) try(now time.Time, s *Subject, r Request, waited *flight, own, ask bool) (res *Reservation, f *flight, mine bool, err error) {
 	sh := l.shard(s.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if joined != nil {
-		joined.ledger.waiting -= r.CostNanos
+	if waited != nil {
+		waited.arrive(own, r.CostNanos)
 	}
 	sub := sh.subjects[s.ID]
 	if sub == nil {
@@ -372,7 +364,7 @@ func (l *Limiter) try(now time.Time, s *Subject, r Request, joined *flight, ask 
 	var g *ledger
 	if s.Budget.Bounded() {
 		g = l.ledger(sh, sub, now, s)
-		switch short, e := g.check(now, s.Budget.Nanos, r.CostNanos); {
+		switch short, e := g.check(now, s.Budget.Nanos, r.CostNanos, waited); {
 		case e != nil:
 			refuse(e)
 		case !short || refusal != nil:
@@ -386,7 +378,7 @@ func (l *Limiter) try(now time.Time, s *Subject, r Request, joined *flight, ask 
 			l.unavailable.Add(1)
 			return nil, nil, false, fmt.Errorf("%w: the budget of %s was not asked for yet", ErrUnavailable, s.ID)
 		default:
-			return nil, l.depart(sh, sub, g, now, r.CostNanos-g.free(s.Budget.Nanos)), true, nil
+			return nil, l.depart(sh, sub, g, now, r.CostNanos), true, nil
 		}
 	}
 	if refusal != nil {

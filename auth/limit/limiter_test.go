@@ -156,7 +156,7 @@ func TestAbsurdNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		number := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 1, limit.MostRate, math.MaxInt64}))
-		b, err := limit.NewBudget(math.MaxInt64/2, limit.PeriodTotal, "")
+		b, err := limit.NewBudget(math.MaxInt64/4, limit.PeriodTotal, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,9 +169,14 @@ func TestAbsurdNumbers(t *testing.T) {
 			if err == nil && rapid.Bool().Draw(t, "settle") {
 				cost := number.Draw(t, "real cost")
 				res.Settle(now, limit.Actual{Tokens: number.Draw(t, "real tokens"), CostNanos: cost})
-				spent += float64(max(cost, 0))
+				spent += float64(min(max(cost, 0), math.MaxInt64/8))
 			}
 			st := l.State(now, s)
+			if spent > math.MaxInt64/4 {
+				if _, err := l.TryAcquire(now, s, limit.Request{CostNanos: 1}); err == nil {
+					t.Fatalf("%v is spent, and more passes: %+v", spent, st.Budget)
+				}
+			}
 			if st.Debt < 0 || st.Inflight < 0 || st.Budget.SpentNanos < 0 || st.Budget.ReservedNanos < 0 || st.Rates.Tokens.Remaining < 0 || st.Rates.Tokens.Remaining > limit.MostRate {
 				t.Fatalf("%+v %+v", st, st.Budget)
 			}

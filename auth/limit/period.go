@@ -3,7 +3,6 @@ package limit
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"time"
@@ -63,8 +62,8 @@ type Zones struct {
 func (z *Zones) NewBudget(nanos int64, p Period, zone string) (Budget, error) {
 	b := Budget{Nanos: nanos, Period: p}
 	var faults []error
-	if nanos <= 0 || nanos > math.MaxInt64/2 {
-		faults = append(faults, fmt.Errorf("limit: a budget of %d; want 1 to %d, in 10^-9 of the currency unit", nanos, int64(math.MaxInt64/2)))
+	if nanos <= 0 || nanos > mostSpent {
+		faults = append(faults, fmt.Errorf("limit: a budget of %d; want 1 to %d, in 10^-9 of the currency unit", nanos, int64(mostSpent)))
 	}
 	if p < PeriodDay || p > PeriodTotal {
 		faults = append(faults, fmt.Errorf("limit: budget period %d; want day, week, month or total", p))

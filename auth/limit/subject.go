@@ -6,9 +6,13 @@ import (
 	"math"
 )
 
-// MostRate is the largest limit, and the most that one request counts as: far
-// more than a fleet does in a minute, and small enough that sums are exact.
-const MostRate = 1 << 53
+const (
+	// MostRate is the largest limit: far more than a fleet does in a minute, and
+	// still exact where numbers are floats.
+	MostRate = 1 << 53
+	// MostTokens is the most that one request counts as, so that no sum overflows.
+	MostTokens = 1 << 40
+)
 
 // Subject is who is limited, and by what. It comes with every call, so that a
 // limit that was changed holds from the next request on. What was counted is
@@ -46,8 +50,8 @@ func validRate(what string, n int64) error {
 
 // Request is what one request is charged before it runs.
 type Request struct {
-	// Tokens is an estimate of prompt and answer together, at least 0. Where the
-	// request names no bound for its answer it is a modest assumption, not 0.
+	// Tokens is an estimate of prompt and answer together, 0 to MostTokens. Where
+	// the request names no bound for its answer it is a modest assumption, not 0.
 	Tokens int64
 	// CostNanos is the most that it can cost, in 10^-9 of the currency unit, at
 	// the dearest model that may serve it. At least 0.
@@ -63,8 +67,12 @@ type Actual struct {
 // bounded returns n within what can be summed up.
 func bounded(n, most int64) int64 { return min(max(n, 0), most) }
 
-// mostNanos bounds a single cost so that sums of a few cannot overflow.
-const mostNanos = math.MaxInt64 / 8
+// mostNanos bounds a single cost, and mostSpent a budget and a sum of costs, so
+// that what is reckoned from a few of them cannot overflow.
+const (
+	mostNanos = math.MaxInt64 / 8
+	mostSpent = math.MaxInt64 / 4
+)
 
 // add returns a + b, at most what an int64 holds. Neither is negative.
 func add(a, b int64) int64 {

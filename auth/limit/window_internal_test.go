@@ -36,65 +36,67 @@ func day0() time.Time { return time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC) }
 
 // In no minute, wherever it begins, does more pass than the limits; and what an
 // exact log of 61 seconds has room for passes.
-func TestWindowAgainstExactLog(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := newTestLimiter(t, nil)
-		s := &Subject{ID: "k", Limits: Limits{
-			RequestsPerMinute: rapid.Int64Range(1, 20).Draw(t, "rpm"),
-			TokensPerMinute:   rapid.Int64Range(1, 1000).Draw(t, "tpm"),
-		}}
-		now := day0()
-		var latest time.Time // callers may be slower to the lock than others
-		var log []charged
-		type open struct {
-			res *Reservation
-			i   int
+func TestWindowAgainstExactLog(t *testing.T) { rapid.Check(t, windowAgainstExactLog) }
+
+func FuzzWindowAgainstExactLog(f *testing.F) { f.Fuzz(rapid.MakeFuzz(windowAgainstExactLog)) }
+
+func windowAgainstExactLog(t *rapid.T) {
+	l := newTestLimiter(t, nil)
+	s := &Subject{ID: "k", Limits: Limits{
+		RequestsPerMinute: rapid.Int64Range(1, 20).Draw(t, "rpm"),
+		TokensPerMinute:   rapid.Int64Range(1, 1000).Draw(t, "tpm"),
+	}}
+	now := day0()
+	var latest time.Time // callers may be slower to the lock than others
+	var log []charged
+	type open struct {
+		res *Reservation
+		i   int
+	}
+	var running []open
+	for range rapid.IntRange(1, 150).Draw(t, "steps") {
+		step := rapid.SampledFrom([]time.Duration{0, time.Nanosecond, 20 * time.Millisecond, 999 * time.Millisecond, time.Second, 7 * time.Second, 59990 * time.Millisecond, 61 * time.Second}).Draw(t, "step")
+		late := rapid.SampledFrom([]time.Duration{0, 0, 0, time.Millisecond, 3 * time.Second}).Draw(t, "late")
+		now = now.Add(step)
+		at := now.Add(-late)
+		if at.After(latest) {
+			latest = at
 		}
-		var running []open
-		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			step := rapid.SampledFrom([]time.Duration{0, time.Nanosecond, 20 * time.Millisecond, 999 * time.Millisecond, time.Second, 7 * time.Second, 61 * time.Second}).Draw(t, "step")
-			late := rapid.SampledFrom([]time.Duration{0, 0, 0, time.Millisecond, 3 * time.Second}).Draw(t, "late")
-			now = now.Add(step)
-			at := now.Add(-late)
-			if at.After(latest) {
-				latest = at
+		if len(running) > 0 && rapid.IntRange(0, 2).Draw(t, "settle") == 0 {
+			i := rapid.IntRange(0, len(running)-1).Draw(t, "which")
+			o := running[i]
+			running = append(running[:i], running[i+1:]...)
+			c := &log[o.i]
+			if rapid.Bool().Draw(t, "undo") {
+				o.res.Undo(at)
+				// What has left the window cannot be given back, and is not needed.
+				c.requests, c.tokens = 0, 0
+			} else {
+				c.tokens = rapid.Int64Range(0, c.tokens).Draw(t, "real")
+				o.res.Settle(at, Actual{Tokens: c.tokens})
 			}
-			if len(running) > 0 && rapid.IntRange(0, 2).Draw(t, "settle") == 0 {
-				i := rapid.IntRange(0, len(running)-1).Draw(t, "which")
-				o := running[i]
-				running = append(running[:i], running[i+1:]...)
-				c := &log[o.i]
-				if rapid.Bool().Draw(t, "undo") {
-					o.res.Undo(at)
-					// What has left the window cannot be given back, and is not needed.
-					c.requests, c.tokens = 0, 0
-				} else {
-					c.tokens = rapid.Int64Range(0, c.tokens).Draw(t, "real")
-					o.res.Settle(at, Actual{Tokens: c.tokens})
-				}
-				continue
-			}
-			n := rapid.Int64Range(0, s.Limits.TokensPerMinute).Draw(t, "tokens")
-			res, err := l.TryAcquire(at, s, Request{Tokens: n})
-			if err == nil {
-				log = append(log, charged{latest, 1, n})
-				running = append(running, open{res, len(log) - 1})
-			}
-			requests, tokens := within(log, latest, Window)
-			if requests > s.Limits.RequestsPerMinute || tokens > s.Limits.TokensPerMinute {
-				t.Fatalf("in the minute before %v: %d requests of %d, %d tokens of %d", latest, requests, s.Limits.RequestsPerMinute, tokens, s.Limits.TokensPerMinute)
-			}
-			if err != nil {
-				requests, tokens = within(log, latest, Window+time.Duration(grain))
-				if requests+1 <= s.Limits.RequestsPerMinute && tokens+n <= s.Limits.TokensPerMinute {
-					t.Fatalf("refused at %v with %d requests and %d tokens in 61 s, and %d asked for: %v", latest, requests, tokens, n, err)
-				}
+			continue
+		}
+		n := rapid.Int64Range(0, s.Limits.TokensPerMinute).Draw(t, "tokens")
+		res, err := l.TryAcquire(at, s, Request{Tokens: n})
+		if err == nil {
+			log = append(log, charged{latest, 1, n})
+			running = append(running, open{res, len(log) - 1})
+		}
+		requests, tokens := within(log, latest, Window)
+		if requests > s.Limits.RequestsPerMinute || tokens > s.Limits.TokensPerMinute {
+			t.Fatalf("in the minute before %v: %d requests of %d, %d tokens of %d", latest, requests, s.Limits.RequestsPerMinute, tokens, s.Limits.TokensPerMinute)
+		}
+		if err != nil {
+			requests, tokens = within(log, latest, Window+time.Duration(grain))
+			if requests+1 <= s.Limits.RequestsPerMinute && tokens+n <= s.Limits.TokensPerMinute {
+				t.Fatalf("refused at %v with %d requests and %d tokens in 61 s, and %d asked for: %v", latest, requests, tokens, n, err)
 			}
 		}
-		if w := l.shard("k").subjects["k"].window; w != nil && w.next-w.oldest > ring-2 {
-			t.Fatalf("%d buckets are in use; a ring has %d", w.next-w.oldest, ring)
-		}
-	})
+	}
+	if w := l.shard("k").subjects["k"].window; w != nil && w.next-w.oldest > ring-2 {
+		t.Fatalf("%d buckets are in use; a ring has %d", w.next-w.oldest, ring)
+	}
 }
 
 // Who asks again when told to passes, and not a moment before.

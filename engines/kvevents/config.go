@@ -27,8 +27,8 @@ type Config struct {
 	// ConnectTimeout bounds a dial with its handshake. Default 5s; must be
 	// positive.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
-	// ReplayTimeout bounds the wait for each message of a replay. Default 5s;
-	// must be positive.
+	// ReplayTimeout bounds the wait for each message of a replay, and ten times
+	// it the whole. Default 5s; must be positive.
 	ReplayTimeout time.Duration `yaml:"replay_timeout"`
 	// MinBackoff is the pause before the first new try after a failure, give
 	// or take a quarter. It doubles up to MaxBackoff. Default 100ms; must be

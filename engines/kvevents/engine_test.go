@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/llmgw/llmgw/engines/kvevents"
 	"github.com/llmgw/llmgw/engines/kvevents/internal/zmtp"
@@ -22,9 +23,10 @@ type engine struct {
 
 	mu      sync.Mutex
 	sub     *zmtp.Conn
-	kept    []batch // what replay has
-	hang    bool    // replay never ends
-	refuse  bool    // no connection is accepted
+	kept    []batch                                            // what replay has
+	hang    bool                                               // replay never ends
+	more    func(last int64) (next int64, pause time.Duration) // replay goes on so, without end
+	refuse  bool                                               // no connection is accepted
 	asked   []uint64
 	serving sync.WaitGroup
 }
@@ -97,10 +99,18 @@ func (e *engine) replay(c net.Conn) {
 	first := binary.BigEndian.Uint64(frames[1])
 	e.mu.Lock()
 	e.asked = append(e.asked, first)
-	kept, hang := slices.Clone(e.kept), e.hang
+	kept, hang, more := slices.Clone(e.kept), e.hang, e.more
 	e.mu.Unlock()
 	for _, b := range kept {
 		if uint64(b.seq) >= first && z.Write(nil, number8(b.seq), b.payload()) != nil {
+			return
+		}
+	}
+	for last := kept; more != nil; {
+		seq, pause := more(last[len(last)-1].seq)
+		last = []batch{{seq, 0}}
+		time.Sleep(pause) // virtual
+		if z.Write(nil, number8(seq), last[0].payload()) != nil {
 			return
 		}
 	}

@@ -292,7 +292,15 @@ func (f *follower) replayed(seq int64, payload []byte) {
 	f.apply(seq, payload)
 }
 
-var errNoBatch = errors.New("kvevents: replay has a message that is no batch")
+var (
+	errNoBatch   = errors.New("kvevents: replay has a message that is no batch")
+	errBackwards = errors.New("kvevents: replay's numbers do not grow")
+	errEndless   = errors.New("kvevents: replay does not end")
+)
+
+// replayTimeouts is how many times Config.ReplayTimeout a whole replay may take.
+// While it lasts the connection is not read: what it tells comes late, or never.
+const replayTimeouts = 10
 
 // ask calls each for every batch from first on that the engine still has, until
 // each returns false.
@@ -314,8 +322,13 @@ func (f *follower) askOnce(ctx context.Context, first int64, each func(seq int64
 	if err := c.Write(nil, binary.BigEndian.AppendUint64(nil, uint64(first))); err != nil {
 		return err
 	}
+	end, last := time.Now().Add(replayTimeouts*f.cfg.ReplayTimeout), int64(-1)
 	for {
-		if err := c.NetConn().SetReadDeadline(time.Now().Add(f.cfg.ReplayTimeout)); err != nil {
+		now := time.Now()
+		if !now.Before(end) {
+			return errEndless
+		}
+		if err := c.NetConn().SetReadDeadline(now.Add(f.cfg.ReplayTimeout)); err != nil {
 			return err
 		}
 		frames, err := c.Read()
@@ -329,8 +342,11 @@ func (f *follower) askOnce(ctx context.Context, first int64, each func(seq int64
 		switch {
 		case !ok:
 			return errNoBatch
+		case seq <= last:
+			return fmt.Errorf("%w: %d after %d", errBackwards, seq, last)
 		case !each(seq, payload):
 			return nil
 		}
+		last = seq
 	}
 }

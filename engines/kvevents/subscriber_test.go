@@ -111,6 +111,19 @@ func TestSubscriber(t *testing.T) {
 			time.Sleep(10 * time.Second) // virtual; the replay's timeout is 5 s
 			synctest.Wait()
 		}, "0 1 gap 4", []uint64{0, 1}, false},
+		{"gap, replay says the same for ever", false, nil, func(e *engine) {
+			e.set(span(0, 1, 1))
+			e.more = func(last int64) (int64, time.Duration) { return last, 0 }
+			e.send(batch{0, 0}, batch{4, 0}, batch{5, 0})
+		}, "0 1 gap 4 5", []uint64{0, 1}, false},
+		{"gap, replay counts on for ever", false, nil, func(e *engine) {
+			e.set(span(0, 1, 1))
+			e.more = func(last int64) (int64, time.Duration) { return last + 1, 4 * time.Second }
+			e.send(batch{0, 0}, batch{4, 0})
+			time.Sleep(time.Minute) // virtual; ten times the replay's timeout is less
+			synctest.Wait()
+			e.send(span(0, 5, 15)...)
+		}, "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", []uint64{0, 1}, true},
 		{"numbers begin again on one connection", false, nil, func(e *engine) {
 			e.send(span(0, 0, 2)...)
 			e.set(span(1, 0, 1))

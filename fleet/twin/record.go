@@ -1,7 +1,6 @@
 package twin
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -179,9 +178,9 @@ func FromRecord(name string, outcomes []*flight.Outcome) (*Recorded, error) {
 	if blockBytes > 0 && bytes > 0 {
 		rec.Trace.BlockTokens = max(1, int(math.Round(float64(blockBytes)*float64(tokens)/float64(bytes))))
 	}
-	slices.SortStableFunc(kept, func(a, b *flight.Outcome) int {
-		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Request, b.Request))
-	})
+	// Of those that came at one moment the first to end is first, as the log has
+	// them: fingerprints would make it another order with each key.
+	slices.SortStableFunc(kept, func(a, b *flight.Outcome) int { return a.Start.Compare(b.Start) })
 	for i, o := range kept {
 		prompt, _ := o.PromptTokens.Get()
 		output, _ := o.OutputTokens.Get()

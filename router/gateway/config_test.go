@@ -52,6 +52,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{"router.client_write", func(c *gateway.Config) { c.Router.Relay.ClientWrite = 0 }},
 		{"router.failure_threshold", func(c *gateway.Config) { c.Router.Breaker.FailureThreshold = 0 }},
 		{"router.cooldown", func(c *gateway.Config) { c.Router.Breaker.Cooldown = 0 }},
+		{"admission.band_header", func(c *gateway.Config) { c.Admission.BandHeader = "Content-Type" }},
 		{"router.scrape_interval", func(c *gateway.Config) { c.Router.Scrape.Interval = 0 }},
 		{"router.scrape_timeout", func(c *gateway.Config) { c.Router.Scrape.Timeout = 0 }},
 		{"router.stale_after", func(c *gateway.Config) { c.Router.StaleAfter = time.Second }},

@@ -310,3 +310,47 @@ func TestRecorderConfig(t *testing.T) {
 		}
 	}
 }
+
+// witness is an embedder's recorder that wants to know each decision.
+type witness struct {
+	routertest.Log
+	mu     sync.Mutex
+	picked []string // guarded by mu
+}
+
+func (w *witness) RecordDecision(o *router.Outcome, _ bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.picked = append(w.picked, fmt.Sprintf("%s %d %d", o.ID, o.Attempts, o.Decision.Picked))
+}
+
+// An embedder's recorder that asks for it is told of each decision, and a log of
+// the embedder's own is written to.
+func TestEmbeddersLog(t *testing.T) {
+	cfg := record.DefaultConfig()
+	cfg.Dir = t.TempDir()
+	log, err := record.New(cfg, record.Deps{Key: record.NewKey(), Writer: "embedder"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := new(witness)
+	e := newSim(t, nil)
+	f := newFleet(t, config(at("a", e.url), first(at("dead", deadURL(t)))), func(d *gateway.Deps) { d.Recorder, d.Log = w, log })
+	if got := f.do(http.MethodPost, chatPath, chatBody, "X-Request-Id", "r"); got.status != http.StatusOK {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	f.eventually("the outcome is recorded", func() bool { return len(w.Outcomes()) == 1 })
+	w.mu.Lock()
+	if len(w.picked) != 2 || w.picked[0] != "r 0 1" || w.picked[1] != "r 1 0" {
+		t.Errorf("told of %q", w.picked)
+	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := log.Run(ctx); err != nil { // writes what there is
+		t.Fatal(err)
+	}
+	if r := replay(t, cfg.Dir, flight.Options{}); r.Routes.Replayed != 2 || r.Outcomes != 1 || r.Writers[0] != "embedder" || len(r.Pool) != 2 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/gateway"
+	"github.com/llmgw/llmgw/router/schedule"
 )
 
 // A stream ends on what it began with, whatever is loaded meanwhile; an
@@ -188,4 +190,38 @@ func TestAllDieAndComeBack(t *testing.T) {
 		}
 	}
 	f.idle()
+}
+
+// meanwhile is a filter that keeps everything and does something once.
+type meanwhile struct{ once func() }
+
+func (meanwhile) Name() string { return "meanwhile" }
+
+func (m meanwhile) Keep(*schedule.Request, *schedule.Candidate) bool {
+	m.once()
+	return true
+}
+
+// A request whose endpoints are all replaced while it is decided goes to those
+// that came.
+func TestReloadWhileDeciding(t *testing.T) {
+	old, next := newRaw(t, good), newRaw(t, good)
+	var f *fleet
+	own := schedule.Profiles(schedule.DefaultConfig())[0]
+	own.Name, own.Filters = "own", append([]schedule.Filter{meanwhile{sync.OnceFunc(func() {
+		next := config(at("b", next.url))
+		next.Models = []catalog.Model{{Name: "m", RoutingProfile: "own"}}
+		if err := f.gw.Reload(next); err != nil {
+			t.Error(err)
+		}
+	})}}, own.Filters...)
+	cfg := config(at("a", old.url))
+	cfg.Models = []catalog.Model{{Name: "m", RoutingProfile: "own"}}
+	f = newFleet(t, cfg, func(d *gateway.Deps) { d.Profiles = []schedule.Profile{own} })
+	if got := f.chat(); got.status != 200 || next.calls.Load() != 1 {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	if o := f.next(); o.Attempts != 1 || o.Endpoint != "b" {
+		t.Errorf("%d attempts, answered by %q", o.Attempts, o.Endpoint)
+	}
 }

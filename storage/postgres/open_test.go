@@ -128,29 +128,47 @@ func TestFromSQLite(t *testing.T) {
 
 // Check finds what PostgreSQL takes for sound.
 func TestCheckFinds(t *testing.T) {
-	for name, tt := range map[string]struct{ change, want string }{
-		"an hour's sum":         {`UPDATE usage_hours SET requests = requests + 1 WHERE start = (SELECT max(start) FROM usage_hours)`, "usage_hours is not the sum"},
-		"a day's sum":           {`UPDATE usage_days SET cost_nanos = 1 WHERE start = (SELECT max(start) FROM usage_days)`, "usage_days is not the sum"},
-		"a row less":            {`DELETE FROM usage WHERE request_id = 'req-00050'`, "usage_hours is not the sum"},
-		"spent":                 {`UPDATE budgets SET spent = spent + 1 WHERE start = (SELECT max(start) FROM budgets)`, "what is spent"},
-		"granted":               {`UPDATE budgets SET granted = granted + 1 WHERE period = 'total'`, "what is granted"},
-		"a table less":          {`DROP TABLE audit`, "audit.action text NOT NULL is missing"},
-		"an index less":         {`DROP INDEX usage_by_key`, "index usage_by_key is missing"},
-		"another type":          {`ALTER TABLE keys ALTER revision TYPE integer`, "keys.revision bigint"},
-		"a constraint less":     {`ALTER TABLE grants DROP CONSTRAINT grants_key_id_period_start_fkey`, "constraint grants_key_id_period_start_fkey"},
-		"a day without its sum": {`DELETE FROM usage_days WHERE start = (SELECT max(start) FROM usage_days)`, "usage_days is not the sum"},
+	cfg := config(t)
+	s := open(t, cfg)
+	defer s.Close()
+	storagetest.Fill(t, s)
+	for name, tt := range map[string]struct{ change, undo, want string }{
+		"an hour's sum": {
+			`UPDATE usage_hours SET requests = requests + 1 WHERE start = (SELECT max(start) FROM usage_hours)`,
+			`UPDATE usage_hours SET requests = requests - 1 WHERE start = (SELECT max(start) FROM usage_hours)`, "usage_hours is not the sum",
+		},
+		"a day's sum": {
+			`UPDATE usage_days SET owner = 'eve' WHERE start = (SELECT max(start) FROM usage_days)`,
+			`UPDATE usage_days SET owner = 'ada' WHERE owner = 'eve'`, "usage_days is not the sum",
+		},
+		"a row of another": {
+			`UPDATE usage SET model = 'm7' WHERE request_id = 'req-00050'`,
+			`UPDATE usage SET model = 'm2' WHERE request_id = 'req-00050'`, "usage_hours is not the sum",
+		},
+		"spent": {
+			`UPDATE budgets SET spent = spent + 1 WHERE start = (SELECT max(start) FROM budgets)`,
+			`UPDATE budgets SET spent = spent - 1 WHERE start = (SELECT max(start) FROM budgets)`, "what is spent",
+		},
+		"granted": {
+			`UPDATE budgets SET granted = granted + 1 WHERE period = 'total'`,
+			`UPDATE budgets SET granted = granted - 1 WHERE period = 'total'`, "what is granted",
+		},
+		"a table less":  {`ALTER TABLE audit RENAME TO lost`, `ALTER TABLE lost RENAME TO audit`, "audit.action text NOT NULL is missing"},
+		"an index less": {`ALTER INDEX usage_by_key RENAME TO lost`, `ALTER INDEX lost RENAME TO usage_by_key`, "index usage_by_key is missing"},
+		"another type":  {`ALTER TABLE keys ALTER revision TYPE integer`, `ALTER TABLE keys ALTER revision TYPE bigint`, "keys.revision bigint"},
+		"a constraint less": {
+			`ALTER TABLE grants RENAME CONSTRAINT grants_key_id_period_start_fkey TO lost`,
+			`ALTER TABLE grants RENAME CONSTRAINT lost TO grants_key_id_period_start_fkey`, "constraint grants_key_id_period_start_fkey",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := config(t)
-			s := open(t, cfg)
-			defer s.Close()
-			storagetest.Fill(t, s)
-			if err := s.Check(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 			execute(t, cfg.DSN, "SET search_path = "+cfg.Schema+"; "+tt.change)
 			if err := s.Check(t.Context()); !errors.Is(err, storage.ErrSchema) || errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v; want ErrSchema with %q", err, tt.want)
+			}
+			execute(t, cfg.DSN, "SET search_path = "+cfg.Schema+"; "+tt.undo)
+			if err := s.Check(t.Context()); err != nil {
+				t.Fatal(err)
 			}
 		})
 	}

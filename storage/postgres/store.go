@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -84,14 +85,12 @@ func (s *Store) open(ctx context.Context) (*pgxpool.Pool, error) {
 	}
 	cfg.MaxConns = int32(s.cfg.MaxConns) //nolint:gosec // at most 1000
 	cfg.ConnConfig.ConnectTimeout = s.cfg.ConnectTimeout
-	for name, value := range map[string]string{
+	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
 		"search_path":                         pgx.Identifier{s.cfg.Schema}.Sanitize(),
 		"timezone":                            "UTC",
 		"statement_timeout":                   strconv.FormatInt(s.cfg.CallTimeout.Milliseconds(), 10),
 		"idle_in_transaction_session_timeout": strconv.FormatInt(2*s.cfg.CallTimeout.Milliseconds(), 10),
-	} {
-		cfg.ConnConfig.RuntimeParams[name] = value
-	}
+	})
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "llmgw"
 	}

@@ -18,15 +18,10 @@ import (
 // copy is an SQLite file of its own that a Store can open; its owner alone may
 // read it. It has its name only when it is whole and on disk.
 func (s *Store) Backup(ctx context.Context, path string) error {
-	const op = "back up"
-	db, err := s.database()
-	if err != nil {
-		return fail(ctx, op, err)
-	}
-	return fail(ctx, op, s.backup(ctx, db, path))
+	return s.view(ctx, "back up", func(*sql.DB) error { return s.backup(ctx, path) })
 }
 
-func (s *Store) backup(ctx context.Context, _ *database, path string) (err error) {
+func (s *Store) backup(ctx context.Context, path string) (err error) {
 	switch _, err := os.Lstat(path); {
 	case err == nil:
 		return fmt.Errorf("%w: %s", storage.ErrExists, path)

@@ -230,6 +230,17 @@ func rootPages(t *testing.T, path string) (pages []int64) {
 
 // Check finds what SQLite takes for sound.
 func TestCheckFinds(t *testing.T) {
+	filled := filepath.Join(t.TempDir(), "llmgw.db")
+	s := open(t, filled)
+	storagetest.Fill(t, s)
+	if err := s.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	end(t, s)
+	file, err := os.ReadFile(filled)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct{ change, want string }{
 		"an hour's sum":          {`UPDATE usage_hours SET requests = requests + 1 WHERE start = (SELECT max(start) FROM usage_hours)`, "usage_hours is not the sum"},
 		"a day's sum":            {`UPDATE usage_days SET cost_nanos = 1 WHERE start = (SELECT max(start) FROM usage_days)`, "usage_days is not the sum"},
@@ -244,12 +255,11 @@ func TestCheckFinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "llmgw.db")
-			s := open(t, path)
-			defer end(t, s)
-			storagetest.Fill(t, s)
-			if err := s.Check(t.Context()); err != nil {
+			if err := os.WriteFile(path, file, 0o600); err != nil {
 				t.Fatal(err)
 			}
+			s := open(t, path)
+			defer end(t, s)
 			raw(t, path, tt.change)
 			if err := s.Check(t.Context()); !errors.Is(err, storage.ErrSchema) || errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v; want ErrSchema with %q", err, tt.want)
@@ -263,9 +273,10 @@ func TestShrink(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "llmgw.db")
 	s := open(t, path)
-	batch := make([]storage.Usage, 4000)
+	batch := make([]storage.Usage, 1000)
+	long := strings.Repeat("x", 250)
 	for i := range batch {
-		batch[i] = storage.Usage{RequestID: fmt.Sprintf("%08x", uint32(i)*2654435761), KeyID: "k", At: epoch.AddDate(0, 0, i/200), Source: storage.SourceNone, Path: strings.Repeat("p", 200)}
+		batch[i] = storage.Usage{RequestID: fmt.Sprintf("%08x", uint32(i)*2654435761), KeyID: "k", At: epoch.AddDate(0, 0, i/50), Source: storage.SourceNone, Path: long, Asked: long, Endpoint: long, Code: long}
 	}
 	if _, err := s.InsertUsage(ctx, batch); err != nil {
 		t.Fatal(err)
@@ -275,7 +286,7 @@ func TestShrink(t *testing.T) {
 	s = open(t, path)
 	for more := true; more; {
 		var err error
-		if _, more, err = s.PruneUsage(ctx, storage.Retention{Rows: epoch.AddDate(0, 0, 18), Most: 500}); err != nil {
+		if _, more, err = s.PruneUsage(ctx, storage.Retention{Rows: epoch.AddDate(0, 0, 18), Most: 300}); err != nil {
 			t.Fatal(err)
 		}
 	}

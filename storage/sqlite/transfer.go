@@ -151,7 +151,11 @@ func put(ctx context.Context, tx *sql.Tx, rec dump.Record) error {
 		if err != nil {
 			return err
 		}
-		return insertUsage(ctx, tx, []*storage.Usage{&u})
+		fresh, err := insertUsage(ctx, tx, []*storage.Usage{&u})
+		if err == nil && len(fresh) == 0 {
+			err = fmt.Errorf("%w: usage row %q", storage.ErrExists, u.RequestID)
+		}
+		return err
 	case rec.Hour != nil:
 		return putSum(ctx, tx, storage.GrainHour, rec.Hour)
 	default:

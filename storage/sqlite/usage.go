@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -74,11 +73,8 @@ func (s *Store) InsertUsage(ctx context.Context, batch []storage.Usage) (inserte
 		// The transaction ends with ctx. Its statements are too many and too short
 		// for the goroutine that the driver starts for each that may be cancelled.
 		ctx := context.WithoutCancel(ctx)
-		fresh, err := newRows(ctx, tx, sorted)
+		fresh, err := insertUsage(ctx, tx, sorted)
 		if err != nil {
-			return err
-		}
-		if err := insertUsage(ctx, tx, fresh); err != nil {
 			return err
 		}
 		for _, g := range []storage.Grain{storage.GrainHour, storage.GrainDay} {
@@ -95,45 +91,26 @@ func (s *Store) InsertUsage(ctx context.Context, batch []storage.Usage) (inserte
 	return inserted, err
 }
 
-// newRows leaves out the rows that are there. None comes in between: the
-// transaction holds the write lock.
-func newRows(ctx context.Context, tx *sql.Tx, batch []*storage.Usage) ([]*storage.Usage, error) {
-	ids := make([]string, len(batch))
-	for i, u := range batch {
-		ids[i] = u.RequestID
-	}
-	list, err := json.Marshal(ids)
+// insertUsage keeps the rows that are not there and returns them.
+func insertUsage(ctx context.Context, tx *sql.Tx, batch []*storage.Usage) ([]*storage.Usage, error) {
+	insert, err := tx.PrepareContext(ctx, `INSERT INTO usage (`+usageColumns+`) VALUES (`+marks(26)+`) ON CONFLICT (request_id) DO NOTHING`)
 	if err != nil {
 		return nil, err
 	}
-	there := make(map[string]bool)
-	scan := func(r scanner) (id string, err error) { return id, r.Scan(&id) }
-	err = each(ctx, tx, scan, func(id string) error { there[id] = true; return nil },
-		`SELECT request_id FROM usage WHERE request_id IN (SELECT value FROM json_each(?))`, string(list))
-	if err != nil || len(there) == 0 {
-		return batch, err
-	}
+	defer insert.Close()
 	fresh := make([]*storage.Usage, 0, len(batch))
 	for _, u := range batch {
-		if !there[u.RequestID] {
+		res, err := insert.ExecContext(ctx, usageValues(u)...)
+		if err != nil {
+			return nil, err
+		}
+		if n, err := res.RowsAffected(); err != nil {
+			return nil, err
+		} else if n > 0 {
 			fresh = append(fresh, u)
 		}
 	}
 	return fresh, nil
-}
-
-func insertUsage(ctx context.Context, tx *sql.Tx, batch []*storage.Usage) error {
-	insert, err := tx.PrepareContext(ctx, `INSERT INTO usage (`+usageColumns+`) VALUES (`+marks(26)+`)`)
-	if err != nil {
-		return err
-	}
-	defer insert.Close()
-	for _, u := range batch {
-		if _, err := insert.ExecContext(ctx, usageValues(u)...); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func addSums(ctx context.Context, tx *sql.Tx, g storage.Grain, sums []storage.Rollup) error {
@@ -155,10 +132,17 @@ cost_nanos = cost_nanos + excluded.cost_nanos`)
 }
 
 func addSpent(ctx context.Context, tx *sql.Tx, sums []rows.Spent) error {
+	if len(sums) == 0 {
+		return nil
+	}
+	add, err := tx.PrepareContext(ctx, `INSERT INTO budgets (key_id, period, start, granted, settled, spent) VALUES (?, ?, ?, 0, 0, ?)
+ON CONFLICT DO UPDATE SET spent = spent + excluded.spent`)
+	if err != nil {
+		return err
+	}
+	defer add.Close()
 	for _, sp := range sums {
-		_, err := tx.ExecContext(ctx, `INSERT INTO budgets (key_id, period, start, granted, settled, spent) VALUES (?, ?, ?, 0, 0, ?)
-ON CONFLICT DO UPDATE SET spent = spent + excluded.spent`, append(budgetValues(sp.Budget), sp.Nanos)...)
-		if err != nil {
+		if _, err := add.ExecContext(ctx, append(budgetValues(sp.Budget), sp.Nanos)...); err != nil {
 			return err
 		}
 	}
@@ -267,10 +251,13 @@ func (s *Store) PruneUsage(ctx context.Context, r storage.Retention) (deleted in
 		return 0, false, err
 	}
 	if deleted > 0 {
-		// As many pages as these rows may have filled; Run does the rest.
-		_, err = s.vacuum(ctx, min(deleted, pagesAtOnce))
+		// As many pages as these rows may have filled; Run does the rest, and what
+		// fails here.
+		if _, err := s.vacuum(ctx, min(deleted, pagesAtOnce)); err != nil {
+			s.log.WarnContext(ctx, "the store's file could not be tidied", "err", err)
+		}
 	}
-	return deleted, more, err
+	return deleted, more, nil
 }
 
 // prune deletes at most most rows and notes up to when it did. query's last

@@ -27,7 +27,7 @@ func BenchmarkInsertUsage(b *testing.B, s storage.Store) {
 					u.Model, u.Asked = fmt.Sprintf("model-%d", n%20), "alias"
 					u.Endpoint, u.Router = fmt.Sprintf("node-%d/0", n%50), "router-1"
 					u.At = epoch.Add(time.Duration(n%3600) * time.Second)
-					u.TTFT = ptr(80 * time.Millisecond)
+					u.TTFT = new(80 * time.Millisecond)
 					if n%2 == 0 {
 						u.Charged = &storage.BudgetPeriod{KeyID: u.KeyID, Period: storage.PeriodDay, Start: epoch}
 					}

@@ -117,7 +117,7 @@ func testReturn(t *testing.T, open Open) {
 func testGrantModel(t *testing.T, open Open) {
 	ctx, s := t.Context(), open(t)
 	run := 0
-	check(t, 25, func(t *rapid.T) {
+	check(t, 15, func(t *rapid.T) {
 		run++
 		b := dayOf(fmt.Sprintf("key%d", run))
 		type grant struct {

@@ -48,7 +48,7 @@ func testKeyIdentity(t *testing.T, open Open) {
 		"another name":        func(k *storage.Key) { k.Name = "x" },
 		"no budget":           func(k *storage.Key) { k.Budget = nil },
 		"every model":         func(k *storage.Key) { k.Models = nil },
-		"another limit":       func(k *storage.Key) { k.Limits.Concurrency = ptr(int64(5)) },
+		"another limit":       func(k *storage.Key) { k.Limits.Concurrency = new(int64(5)) },
 		"the ID of another":   func(k *storage.Key) { k.Hash = storage.KeyHash{7} },
 		"the hash of another": func(k *storage.Key) { k.ID = "another" },
 	} {

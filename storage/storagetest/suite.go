@@ -68,8 +68,6 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 // Epoch is when the suite's records begin: a Monday's midnight of UTC.
 var epoch = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-func ptr[T any](v T) *T { return &v }
-
 func ok(t reporter, err error) {
 	t.Helper()
 	if err != nil {
@@ -112,7 +110,7 @@ func simpleKey(n int) storage.Key {
 func fullKey() storage.Key {
 	return storage.Key{
 		ID: "full", Hash: storage.KeyHash{1, 0, 255}, Hint: "sk-…abcd", Name: "näme 'quoted\"", Owner: "team;--", Models: []string{"qwen3", "llama/*"},
-		Band: "gold", Limits: storage.Limits{RequestsPerMinute: ptr(int64(60)), TokensPerMinute: ptr(int64(100_000)), Concurrency: ptr(int64(4))},
+		Band: "gold", Limits: storage.Limits{RequestsPerMinute: new(int64(60)), TokensPerMinute: new(int64(100_000)), Concurrency: new(int64(4))},
 		Budget: &storage.Budget{Nanos: 1_500_000_000, Period: storage.PeriodMonth, Zone: "Europe/Berlin"},
 		Tags:   map[string]string{"env": "prod", "empty": ""}, CreatedAt: epoch.Add(123456789), ExpiresAt: epoch.Add(time.Hour),
 		RevokedAt: epoch.Add(30 * time.Minute), Replaces: "old",
@@ -123,7 +121,7 @@ func simpleUsage(n int) storage.Usage {
 	return storage.Usage{
 		RequestID: fmt.Sprintf("req-%05d", n), KeyID: "k", Owner: "ada", Asked: "qwen3", Model: "qwen3", Path: "/v1/chat/completions",
 		At: epoch.Add(time.Duration(n) * time.Second), Latency: time.Second, Status: 200, Result: "ok", Source: storage.SourceEngine,
-		Tokens: storage.Tokens{Input: ptr(int64(100)), Output: ptr(int64(20))}, CostNanos: ptr(int64(1000)),
+		Tokens: storage.Tokens{Input: new(int64(100)), Output: new(int64(20))}, CostNanos: new(int64(1000)),
 	}
 }
 

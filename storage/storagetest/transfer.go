@@ -33,7 +33,7 @@ func Fill(t testing.TB, s storage.Store) {
 		case 1:
 			b := dayOf("full")
 			b.Start = u.At.Truncate(24 * time.Hour)
-			u.Charged, u.TTFT = &b, ptr(time.Millisecond)
+			u.Charged, u.TTFT = &b, new(time.Millisecond)
 		case 2:
 			u.CostNanos, u.Tokens, u.Source, u.Status = nil, storage.Tokens{}, storage.SourceNone, 0
 		}

@@ -87,7 +87,7 @@ func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *limit.Subject, 
 	if err != nil {
 		return nil, err
 	}
-	c := call{mode: modeAcquire, subject: s.ID, limits: s.Limits, tokens: min(max(r.Tokens, 0), limit.MostRate), place: res.Place()}
+	c := call{mode: modeAcquire, subject: s.ID, limits: s.Limits, tokens: min(max(r.Tokens, 0), limit.MostTokens), place: res.Place()}
 	a, err := l.run(ctx, &c)
 	if err != nil {
 		// Whether Redis charged it is not known; at worst it is charged there

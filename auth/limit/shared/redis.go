@@ -50,15 +50,14 @@ type answer struct {
 
 // call is one call of the script.
 type call struct {
-	mode      string
-	subject   string
-	limits    limit.Limits
-	tokens    int64 // estimate
-	place     limit.Place
-	second    int64 // of the charge
-	real      int64
-	undone    bool
-	announced bool // its loss is worth a count
+	mode    string
+	subject string
+	limits  limit.Limits
+	tokens  int64 // estimate
+	place   limit.Place
+	second  int64 // of the charge
+	real    int64
+	undone  bool
 }
 
 // keys returns the two keys of a subject, which a cluster keeps together. The

@@ -1,0 +1,69 @@
+package dump_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/dump"
+)
+
+// FuzzReader: whatever is read, it ends with io.EOF only if it is whole, and
+// else with an error that says whose fault it is.
+func FuzzReader(f *testing.F) {
+	whole, err := os.ReadFile("../../sqlite/testdata/schema-1.jsonl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(whole[:len(whole)/2])
+	f.Add([]byte(`{"format":"llmgw-store","version":1,"schema":1}` + "\n" + `{"end":true,"lines":0,"sha256":"x"}`))
+	f.Add([]byte(`{"format":"llmgw-store","version":1}` + "\n" + `{"key":null}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d, err := dump.NewReader(bytes.NewReader(text))
+		for n := 0; err == nil; n++ {
+			var r dump.Record
+			if r, err = d.Next(); err == nil {
+				check(t, r)
+			}
+			if n > len(text) {
+				t.Fatal("more records than bytes")
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			if _, again := d.Next(); !errors.Is(again, io.EOF) {
+				t.Fatalf("after the end: %v", again)
+			}
+		} else if !errors.Is(err, storage.ErrInvalid) && !errors.Is(err, storage.ErrSchema) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// check wants a record to become one that a store keeps, or ErrInvalid.
+func check(t *testing.T, r dump.Record) {
+	t.Helper()
+	var err error
+	switch {
+	case r.Key != nil:
+		_, err = r.Key.Storage()
+	case r.Audit != nil:
+		_, err = r.Audit.Storage()
+	case r.Budget != nil:
+		_, err = r.Budget.Storage()
+	case r.Grant != nil:
+		_, _, _, err = r.Grant.Storage()
+	case r.Usage != nil:
+		_, err = r.Usage.Storage()
+	case r.Hour != nil:
+		_, err = r.Hour.Storage()
+	case r.Day != nil:
+		_, err = r.Day.Storage()
+	}
+	if err != nil && !errors.Is(err, storage.ErrInvalid) {
+		t.Fatal(err)
+	}
+}
