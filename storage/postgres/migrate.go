@@ -77,6 +77,7 @@ func (s *Store) Schema(ctx context.Context) (have, newest int, err error) {
 		return 0, 0, fail(ctx, op, err) // pgx hides the password
 	}
 	cfg.ConnectTimeout = s.cfg.ConnectTimeout
+	cfg.RuntimeParams["search_path"] = pgx.Identifier{s.cfg.Schema}.Sanitize()
 	timed, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(timed, cfg)
