@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
-	"strings"
 	"os"
+	"strings"
 	"time"
 )
 

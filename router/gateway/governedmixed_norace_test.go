@@ -1,0 +1,7 @@
+//go:build !race
+
+package gateway_test
+
+import "testing"
+
+func TestGovernedMixedOutcomes(t *testing.T) { governedMixed(t, 100_000) }
