@@ -4,4 +4,4 @@ package gateway_test
 
 import "testing"
 
-func TestGovernedMixedOutcomes(t *testing.T) { governedMixed(t, 3_000) }
+func TestGovernedMixedOutcomes(t *testing.T) { governedMixed(t, 1_000) }
