@@ -104,6 +104,9 @@ func (f *keeperFlags) open(ctx context.Context, streams Streams, how use) (*keep
 		return nil, err
 	}
 	fmt.Fprintf(streams.Err, "llmgw: %s; using the store %s\n", why, dsn.Where())
+	if f.Config != "" && !cfg.Auth.Enabled {
+		fmt.Fprintf(streams.Err, "llmgw: warning: auth.enabled is false in %s, so that its server asks nobody for a key\n", f.Config)
+	}
 	return f.local(ctx, cfg, dsn, how)
 }
 
@@ -145,16 +148,11 @@ func (f *keeperFlags) ask(ctx context.Context, url string) (k *keeper, instead s
 
 // dsn is the store that is named, or an error that says how to name one.
 func (f *storeFlags) dsn(cfg *server.Loaded, why string) (storedsn.DSN, error) {
-	dsn := storeOf(cfg)
 	switch {
 	case f.Store != "":
 		return f.Store, nil
-	case f.Config != "" && dsn != "":
-		return dsn, nil
-	case f.Config == "" && dsn != "" && exists(dsn):
-		return dsn, nil
-	case f.Config != "":
-		return "", fmt.Errorf("%s, and %s names no store; name it with --store", why, f.Config)
+	case f.Config != "" || exists(cfg.Store.DSN):
+		return cfg.Store.DSN, nil
 	}
 	return "", fmt.Errorf("%s, and there is no store at hand; name the server's configuration with -c, or the store with --store", why)
 }
@@ -282,6 +280,3 @@ func (k *keeper) failed(err error) error {
 	}
 	return (&ctlFlags{Admin: k.url}).failed(err)
 }
-
-// storeOf is the store that a configuration names; empty if none.
-func storeOf(cfg *server.Loaded) storedsn.DSN { _ = cfg; return "" }

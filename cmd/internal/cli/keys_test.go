@@ -195,6 +195,51 @@ func TestKeysByServer(t *testing.T) {
 	}
 }
 
+// A server that asks for keys: the demo has one, the commands make more, what they
+// set is enforced, and a revocation counts at once.
+func TestDemoAuth(t *testing.T) {
+	s := start(t, "demo", "--auth", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--json")
+	defer s.stop(t)
+	chat := func(key string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.BaseURL+"/v1/chat/completions",
+			strings.NewReader(`{"model": "`+s.Models[0]+`", "max_tokens": 5, "messages": [{"role": "user", "content": "Hello"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if key != "" {
+			req.Header.Set("Authorization", "Bearer "+key)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close() // asked for its status
+		return resp.StatusCode
+	}
+	if with, without := chat(s.APIKey), chat(""); with != http.StatusOK || without != http.StatusUnauthorized {
+		t.Errorf("with the demo's key %d, without one %d", with, without)
+	}
+	out, _ := must(t, "keys", "create", "--admin", s.AdminURL, "--models", s.Models[0], "--rpm", "2", "--json")
+	var made struct{ ID, Key string }
+	if err := json.Unmarshal([]byte(out), &made); err != nil {
+		t.Fatal(err)
+	}
+	if a, b, c := chat(made.Key), chat(made.Key), chat(made.Key); a != http.StatusOK || b != http.StatusOK || c != http.StatusTooManyRequests {
+		t.Errorf("two requests a minute: %d, %d, %d", a, b, c)
+	}
+	if out, _ := must(t, "ctl", "limits", made.ID, "--admin", s.AdminURL); !strings.Contains(out, "requests   0 of 2 left in this minute") {
+		t.Errorf("limits:\n%s", out)
+	}
+	must(t, "keys", "revoke", made.ID, "--admin", s.AdminURL)
+	if code := chat(made.Key); code != http.StatusUnauthorized {
+		t.Errorf("once revoked: %d", code)
+	}
+	if code, _, errs := run(t, "keys", "create", "--admin", s.AdminURL, "--models", "nope"); code != 1 || !strings.Contains(errs, `there is no model "nope"`) {
+		t.Errorf("a model that there is not: %d, %s", code, errs)
+	}
+}
+
 // Who is asked, of what answers and what is named.
 func TestWhoKeepsKeys(t *testing.T) {
 	a := startAdmin(t)

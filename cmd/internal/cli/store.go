@@ -116,7 +116,7 @@ func (c *storeRestoreCmd) run(ctx context.Context, streams Streams) (err error) 
 		if err != nil {
 			return err
 		}
-		if dsn = storeOf(cfg); c.Config == "" || dsn == "" {
+		if dsn = cfg.Store.DSN; c.Config == "" {
 			return errors.New("no store is named; name the one to make with --store, or the configuration that names it with -c")
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/router/gateway"
 	"github.com/llmgw/llmgw/storage"
 )
 
@@ -42,6 +43,7 @@ type KeysDeps struct {
 type Keys struct {
 	deps   KeysDeps
 	issuer *auth.Issuer
+	zones  limit.Zones
 }
 
 var _ api.Keys = (*Keys)(nil)
@@ -112,7 +114,7 @@ func (s *Keys) GetKey(ctx context.Context, req *apipb.GetKeyRequest) (*apipb.Get
 	if k.Budget == nil {
 		return out, nil
 	}
-	sub, err := subject(&k)
+	sub, err := gateway.LimitSubject(auth.NewIdentity(k), &s.zones)
 	if err != nil {
 		return nil, err
 	}
@@ -255,27 +257,6 @@ func (s *Keys) key(k *storage.Key) *apipb.Key {
 		out.State = apipb.KeyState_KEY_STATE_EXPIRED
 	}
 	return out
-}
-
-// subject is a key as limits know it.
-func subject(k *storage.Key) (limit.Subject, error) {
-	value := func(n *int64) int64 {
-		if n == nil {
-			return 0
-		}
-		return *n
-	}
-	s := limit.Subject{ID: k.ID, Limits: limit.Limits{
-		RequestsPerMinute: value(k.Limits.RequestsPerMinute), TokensPerMinute: value(k.Limits.TokensPerMinute), Concurrency: value(k.Limits.Concurrency),
-	}}
-	if b := k.Budget; b != nil {
-		var err error
-		// The numbers of periods are the same, as a test says.
-		if s.Budget, err = limit.NewBudget(b.Nanos, limit.Period(b.Period), b.Zone); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
 }
 
 // storeError is an error of auth or a store in the API's terms.

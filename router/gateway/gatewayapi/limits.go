@@ -7,9 +7,11 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/llmgw/llmgw/auth"
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/router/gateway"
 )
 
 // LimitsDeps are the collaborators of Limits.
@@ -22,7 +24,10 @@ type LimitsDeps struct {
 }
 
 // Limits is what a limiter counts, as [api.Limits].
-type Limits struct{ deps LimitsDeps }
+type Limits struct {
+	deps  LimitsDeps
+	zones limit.Zones
+}
 
 var _ api.Limits = (*Limits)(nil)
 
@@ -34,7 +39,7 @@ func NewLimits(deps LimitsDeps) (*Limits, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Limits{deps}, nil
+	return &Limits{deps: deps}, nil
 }
 
 // GetLimits implements api.Limits.
@@ -43,7 +48,7 @@ func (l *Limits) GetLimits(ctx context.Context, req *apipb.GetLimitsRequest) (*a
 	if err != nil {
 		return nil, err
 	}
-	sub, err := subject(&k)
+	sub, err := gateway.LimitSubject(auth.NewIdentity(k), &l.zones)
 	if err != nil {
 		return nil, err
 	}
