@@ -22,7 +22,11 @@ func (c *call) refuse(e *openai.Error) {
 		o.Result = ResultCanceled
 	}
 	c.leaveBody()
-	c.explain(c.w.Header())
+	h := c.w.Header()
+	c.ownHeaders(h)
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
 	if c.route.shape == shapeAnthropic {
 		anthropic.WriteError(c.w, anthropicError(e), c.id)
 		return
@@ -74,13 +78,30 @@ func (c *call) errorEvent(e *openai.Error) []byte {
 	return openai.ChatErrorEvent(e)
 }
 
-// idHeaders names the request to the client, under both APIs' names, and says how
-// its endpoint was chosen if that was asked.
+// idHeaders names the request to the client, under both APIs' names, and adds
+// ownHeaders.
 func (c *call) idHeaders(h http.Header) {
 	ids := []string{c.id}
 	h["X-Request-Id"] = ids
 	h["Request-Id"] = ids
+	c.ownHeaders(h)
+}
+
+// ownHeaders are what the hook that charges has to say, and how the request's
+// endpoint was chosen if that was asked.
+func (c *call) ownHeaders(h http.Header) {
+	if c.headers != nil {
+		c.headers.AnswerHeader(h)
+	}
 	c.explain(h)
+}
+
+// Refuse answers a request that does not get to the router, as one without a known
+// key, in the shape of the API that its path speaks. Nobody records it.
+func (rt *Router) Refuse(w http.ResponseWriter, r *http.Request, e *openai.Error) {
+	c := &call{}
+	c.begin(rt, w, r, time.Now())
+	c.refuse(e)
 }
 
 func notJSONType() *openai.Error {

@@ -40,6 +40,7 @@ type call struct {
 	kind     proxy.Kind    // of the failure that came last
 	again    time.Duration // until an endpoint that was closed to us opens; 0: not known
 	charge   Charge
+	headers  Headers // nil: nobody has something to say in the answer's
 	lease    Lease
 	prompt   Prompt             // nil: not looked up
 	pin      string             // the only endpoint that may be asked; empty: any
@@ -54,14 +55,15 @@ type call struct {
 func (c *call) begin(rt *Router, w http.ResponseWriter, r *http.Request, start time.Time) {
 	c.rt, c.w, c.req = rt, w, r
 	c.route = lookup(r)
-	c.id = requestID(r.Header)
+	id, own := requestID(r.Header)
+	c.id = id
 	c.identity = Identity{}
 	c.body = body{mem: &rt.memory}
 	c.tried = c.tried[:0]
 	c.last, c.kind, c.again, c.metrics = nil, 0, 0, nil
-	c.charge, c.lease, c.shared, c.whole, c.broken = nil, nil, false, false, false
+	c.charge, c.headers, c.lease, c.shared, c.whole, c.broken = nil, nil, nil, false, false, false
 	c.spool, c.pin, c.store, c.prompt = nil, "", false, nil
-	c.out = Outcome{ID: c.id, Identity: &c.identity, Path: c.route.label, Start: start}
+	c.out = Outcome{ID: c.id, ClientID: !own, Identity: &c.identity, Path: c.route.label, Work: c.route.work, Start: start}
 }
 
 // end drops what a pooled call must not keep alive.
@@ -73,7 +75,7 @@ func (c *call) end() {
 	clear(c.tried)
 	clear(c.parts)
 	c.rt, c.w, c.req, c.metrics, c.last = nil, nil, nil, nil, nil
-	c.charge, c.lease, c.at, c.spool = nil, nil, nil, nil
+	c.charge, c.headers, c.lease, c.at, c.spool = nil, nil, nil, nil, nil
 	c.body, c.identity, c.out = body{}, Identity{}, Outcome{}
 	c.send, c.sched = proxy.Request{}, schedule.Request{}
 	c.tap.call, c.tap.stores = nil, nil
@@ -82,11 +84,11 @@ func (c *call) end() {
 func (c *call) ctx() context.Context { return c.req.Context() }
 
 // requestID is the client's own id if it is one that can stand in a log, else a
-// new one.
-func requestID(h http.Header) string {
+// new one, which is our own.
+func requestID(h http.Header) (id string, own bool) {
 	for _, name := range [...]string{"X-Request-Id", "Request-Id"} {
 		if v := h[name]; len(v) == 1 && plainID(v[0]) {
-			return v[0]
+			return v[0], false
 		}
 	}
 	var b [16]byte
@@ -95,7 +97,7 @@ func requestID(h http.Header) string {
 	var s [4 + 32]byte
 	copy(s[:], "req_")
 	hex.Encode(s[4:], b[:])
-	return string(s[:])
+	return string(s[:]), true
 }
 
 func plainID(s string) bool { return plainName(s, 128) }

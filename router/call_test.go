@@ -9,14 +9,14 @@ import (
 func TestRequestIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
-		id := requestID(nil)
-		if seen[id] || !plainID(id) || !strings.HasPrefix(id, "req_") {
+		id, own := requestID(nil)
+		if seen[id] || !own || !plainID(id) || !strings.HasPrefix(id, "req_") {
 			t.Errorf("got %q", id)
 		}
 		seen[id] = true
 	}
-	if got := requestID(http.Header{"X-Request-Id": {"a b"}, "Request-Id": {"mine"}}); got != "mine" {
-		t.Errorf("got %q", got)
+	if got, own := requestID(http.Header{"X-Request-Id": {"a b"}, "Request-Id": {"mine"}}); got != "mine" || own {
+		t.Errorf("got %q, own %t", got, own)
 	}
 }
 

@@ -39,6 +39,11 @@ type Config struct {
 	// InjectUsage asks engines for usage on streams whose client did not, and
 	// cuts it out of the answer again. Default true.
 	InjectUsage bool `yaml:"inject_usage"`
+	// InjectContinuousUsage asks engines that can (vLLM) for usage with each
+	// piece of a stream too, and cuts it out again, so that what a stream came to
+	// is known when its client leaves. It is asked for requests that are accounted
+	// to a key. Default true; without inject_usage it does nothing.
+	InjectContinuousUsage bool `yaml:"inject_continuous_usage"`
 	// MaxBodyBytes is the longest request body, decoded. Default 33554432
 	// (32 MiB); must be positive and at most 1 TiB.
 	MaxBodyBytes int64 `yaml:"max_body_bytes"`
@@ -87,19 +92,20 @@ type Config struct {
 // DefaultConfig returns the defaults that the fields' comments state.
 func DefaultConfig() Config {
 	return Config{
-		Retries:          2,
-		RetryBudgetRatio: 0.2,
-		RetryBudgetMin:   20,
-		DefaultProfile:   "chat",
-		SessionHeader:    "x-session-id",
-		InjectUsage:      true,
-		MaxBodyBytes:     32 << 20,
-		MaxFormBytes:     100 << 20,
-		SpoolBytes:       4 << 30,
-		ResponsePins:     100_000,
-		ResponsePinTTL:   24 * time.Hour,
-		BodyTimeout:      time.Minute,
-		Total:            30 * time.Minute,
+		Retries:               2,
+		RetryBudgetRatio:      0.2,
+		RetryBudgetMin:        20,
+		DefaultProfile:        "chat",
+		SessionHeader:         "x-session-id",
+		InjectUsage:           true,
+		InjectContinuousUsage: true,
+		MaxBodyBytes:          32 << 20,
+		MaxFormBytes:          100 << 20,
+		SpoolBytes:            4 << 30,
+		ResponsePins:          100_000,
+		ResponsePinTTL:        24 * time.Hour,
+		BodyTimeout:           time.Minute,
+		Total:                 30 * time.Minute,
 	}
 }
 

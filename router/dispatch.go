@@ -190,6 +190,7 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 		return true
 	}
 	edit := openai.Edit{InjectUsage: rt.cfg.InjectUsage && c.route.usage}
+	edit.InjectContinuous = edit.InjectUsage && c.charge != nil && rt.cfg.InjectContinuousUsage && rt.saysUsage(e)
 	if name := e.UpstreamModel(m.Name); name != c.peek.Model {
 		edit.Model = name
 	}
@@ -199,7 +200,7 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 			edit.Priority = -edit.Priority
 		}
 	}
-	strip := c.load(data, edit)
+	strip, stripAll := c.load(data, edit)
 	c.shared = c.shared || target.Lingers()
 	resp, err := rt.deps.Proxy.Send(c.ctx(), target, &c.send)
 	now := time.Now()
@@ -215,7 +216,7 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	c.tap.reset(c, resp.Get("Content-Type"), resp.Opaque(), openai.StreamOptions{
 		Dialect: c.route.dialect, StripUsage: strip,
 		// Asked for without include_usage it does nothing, until we add that.
-		StripContinuous: strip && c.peek.ContinuousUsage,
+		StripContinuous: stripAll || strip && c.peek.ContinuousUsage,
 		WithholdError:   true,
 	})
 	events := c.tap.events
@@ -267,26 +268,49 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 	return false
 }
 
-// noteUsage takes down what the answer has said so far that it cost. What is
-// stored was counted when it was made.
+// noteUsage takes down what the answer has said so far that it cost, and how much
+// of it there is. What is stored was counted when it was made.
 func (c *call) noteUsage() {
-	if c.route.kind != routeStored {
-		c.out.Usage, c.out.HasUsage = c.tap.usage()
+	if c.route.kind == routeStored {
+		return
 	}
+	o := &c.out
+	o.Usage, o.HasUsage = c.tap.usage()
+	switch {
+	case c.tap.events:
+		o.TextBytes, o.Events = o.BytesOut, c.tap.stream.Events()
+	case c.tap.json:
+		o.TextBytes = o.BytesOut
+	}
+}
+
+// saysUsage reports whether the endpoint's engine says with each piece of a stream
+// what it came to.
+func (rt *Router) saysUsage(e *endpoint.Endpoint) bool {
+	if len(rt.deps.ContinuousUsage) == 0 {
+		return false
+	}
+	name := e.Spec().Engine
+	if name == "" {
+		if load := e.Load(); load != nil {
+			name = load.Engine
+		}
+	}
+	return rt.deps.ContinuousUsage[name]
 }
 
 // errUnfinished: a stream came to its framing's end before its own.
 var errUnfinished = errors.New("router: the stream ended without its last event")
 
 // load puts the body as one endpoint gets it into c.send, and reports whether
-// usage was asked for that the client does not want.
-func (c *call) load(data []byte, edit openai.Edit) (strip bool) {
+// usage was asked for that the client does not want: at the end, and in each chunk.
+func (c *call) load(data []byte, edit openai.Edit) (strip, stripAll bool) {
 	switch {
 	case c.route.kind == routeStored:
-		return false // it has none
+		return false, false // it has none
 	case c.spool != nil:
 		c.send.Open, c.send.Length = c.spool.edited(c.peek.ModelSpan, edit.Model)
-		return false
+		return false, false
 	case c.shared:
 		// The attempt before may still be read from; this one gets its own.
 		c.parts, c.peek = nil, openai.Peek{}
@@ -294,8 +318,7 @@ func (c *call) load(data []byte, edit openai.Edit) (strip bool) {
 	}
 	c.parts, c.send.Length = c.peek.Edit(data, edit, c.parts[:0])
 	c.send.Body = c.parts
-	strip, _ = c.peek.Injects(edit)
-	return strip
+	return c.peek.Injects(edit)
 }
 
 var (

@@ -46,6 +46,9 @@ type Identity struct {
 	// MayExplain: the caller may learn which endpoints there are, how busy they
 	// are, and why one was chosen, by the header x-llmgw-explain. Default false.
 	MayExplain bool
+	// Ref is the Caller's own: what the other hooks may need to know of who this
+	// is. The router does not look at it.
+	Ref any
 }
 
 func (i *Identity) allows(model string) bool { return i.MayUse == nil || i.MayUse(model) }
@@ -70,13 +73,44 @@ type Charge interface {
 	Settle(o *Outcome)
 }
 
+// Headers is what a [Charge], and an error by which a hook refuses, may be
+// besides: it has something to say in the headers of the answer.
+type Headers interface {
+	// AnswerHeader adds to the headers of the answer before they are sent, more
+	// than once perhaps. It must not block.
+	AnswerHeader(h http.Header)
+}
+
+// Work is what a request has an engine compute.
+type Work uint8
+
+// The kinds of work.
+const (
+	WorkUnset Work = iota
+	// WorkNone: nothing that a model does, such as counting tokens, or looking up
+	// what is stored.
+	WorkNone
+	// WorkRead: a model reads a prompt and writes nothing, as for embeddings.
+	WorkRead
+	// WorkAnswer: a model reads a prompt and writes an answer.
+	WorkAnswer
+)
+
 // Estimate is what is known of a request before it runs.
 type Estimate struct {
-	Identity     *Identity
-	Model        string // canonical
+	Identity *Identity
+	Model    string // canonical
+	Work     Work
+	// PromptBytes is the length of the prompt, and BodyBytes that of all that was
+	// sent: a token takes at least a byte of it.
 	PromptBytes  int
-	MaxTokens    int64 // meaningful if HasMaxTokens
+	BodyBytes    int64
+	MaxTokens    int64 // of one answer; meaningful if HasMaxTokens
 	HasMaxTokens bool
+	// Answers is how many answers are asked for, at least 1.
+	Answers int64
+	// Anthropic: the client speaks that API, and not OpenAI's.
+	Anthropic bool
 }
 
 // Admitter decides whether a request may run now.
@@ -208,7 +242,10 @@ func (r Result) String() string {
 // Outcome is what became of one request.
 type Outcome struct {
 	ID       string
+	ClientID bool // ID is the client's own word, and may be that of other requests
 	Identity *Identity
+	Charge   Charge // settled, once it is recorded; nil if the request was not charged
+	Work     Work
 	Path     string // of the route, such as /v1/chat/completions
 	Model    string // canonical, as asked for; empty if it was not understood
 	Served   string // canonical model that answered; differs after a fallback
@@ -227,8 +264,14 @@ type Outcome struct {
 	Attempts    int // endpoints the request was sent to
 	PromptBytes int
 	BytesOut    int64
-	Usage       openai.Usage
-	HasUsage    bool
+	// TextBytes is BytesOut of an answer that is JSON or events; 0 for others, such
+	// as sound. Events is how many events a stream had so far, whatever they said.
+	TextBytes int64
+	Events    int64
+	// Usage is the engine's last word, and with a Result of ResultCut or
+	// ResultCanceled perhaps not its final one.
+	Usage    openai.Usage
+	HasUsage bool
 
 	// Decision is the record of the last decision; nil if none was made.
 	Decision *schedule.Decision

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/openai"
 	"github.com/llmgw/llmgw/router/proxy"
@@ -39,6 +40,10 @@ type Deps struct {
 	Charger  Charger  // nil: nothing costs anything
 	Admitter Admitter // nil: every request may run at once
 	Recorder Recorder // nil: nothing is recorded; it may be a DecisionRecorder, too
+	// ContinuousUsage are the engines that say with each piece of a stream what it
+	// came to so far, if they are asked to. They are, for requests that are charged,
+	// so that it is known when the client leaves; see Config.InjectContinuousUsage.
+	ContinuousUsage map[engines.Name]bool
 	// SessionHash is what decisions find a session by in place of its own hash;
 	// see schedule.Request. Nil: its own.
 	SessionHash func(session string) uint64
@@ -253,20 +258,35 @@ func (c *call) infer(data []byte) *openai.Error {
 	o.Session = c.session()
 	rt.budget.request(o.Start)
 
-	if rt.deps.Charger != nil {
-		charge, err := rt.deps.Charger.Charge(c.ctx(), Estimate{
-			Identity: &c.identity, Model: m.Name, PromptBytes: o.PromptBytes,
-			MaxTokens: c.peek.MaxTokens, HasMaxTokens: c.peek.HasMaxTokens,
-		})
-		if err != nil {
-			return c.hookError("charge", err)
-		}
-		c.charge = charge
+	size := int64(len(data))
+	if c.spool != nil {
+		size = c.spool.size
+	}
+	if err := c.pay(Estimate{
+		Model: m.Name, PromptBytes: o.PromptBytes, BodyBytes: size,
+		MaxTokens: c.peek.MaxTokens, HasMaxTokens: c.peek.HasMaxTokens, Answers: max(1, c.peek.Choices*c.peek.Prompts),
+	}); err != nil {
+		return err
 	}
 	if err := c.admit(m); err != nil {
 		return err
 	}
 	return c.dispatch(catalog, m, data)
+}
+
+// pay has the request charged, on an estimate.
+func (c *call) pay(e Estimate) *openai.Error {
+	if c.rt.deps.Charger == nil {
+		return nil
+	}
+	e.Identity, e.Work, e.Anthropic = &c.identity, c.route.work, c.route.shape == shapeAnthropic
+	charge, err := c.rt.deps.Charger.Charge(c.ctx(), e)
+	if err != nil {
+		return c.hookError("charge", err)
+	}
+	c.charge, c.out.Charge = charge, charge
+	c.headers, _ = charge.(Headers)
+	return nil
 }
 
 // session is the affinity key.
@@ -288,6 +308,9 @@ func validSession(v string) string {
 
 // hookError is what a client gets when a hook refused.
 func (c *call) hookError(hook string, err error) *openai.Error {
+	if h := Headers(nil); errors.As(err, &h) {
+		c.headers = h
+	}
 	if e, ok := errors.AsType[*openai.Error](err); ok {
 		return e
 	}

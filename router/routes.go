@@ -36,6 +36,8 @@ type route struct {
 	response string
 	// usage: streams take stream_options, so usage can be asked for.
 	usage bool
+	// work is what is computed.
+	work Work
 	// prompt: an engine reads a prompt and continues it, so that what it has read
 	// before is of use.
 	prompt bool
@@ -62,11 +64,11 @@ const twice = "/v1/v1/"
 var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant table
 	"/v1/chat/completions":      {usage: true, prompt: true},
 	"/v1/completions":           {usage: true, prompt: true},
-	"/v1/embeddings":            {},
-	"/v1/rerank":                {},
-	"/v1/score":                 {},
+	"/v1/embeddings":            {work: WorkRead},
+	"/v1/rerank":                {work: WorkRead},
+	"/v1/score":                 {work: WorkRead},
 	"/v1/responses":             {dialect: openai.DialectResponses, stores: true, prompt: true},
-	responsesTokens:             {dialect: openai.DialectResponses, open: true},
+	responsesTokens:             {dialect: openai.DialectResponses, open: true, work: WorkNone},
 	responsesCompact:            {dialect: openai.DialectResponses, open: true},
 	"/v1/audio/speech":          {dialect: openai.DialectMedia, open: true},
 	"/v1/audio/transcriptions":  {dialect: openai.DialectMedia, open: true, form: true},
@@ -75,8 +77,8 @@ var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant tab
 	"/v1/images/edits":          {dialect: openai.DialectMedia, open: true, form: true},
 	"/v1/images/variations":     {dialect: openai.DialectMedia, open: true, form: true},
 	"/v1/messages":              {dialect: openai.DialectMessages, shape: shapeAnthropic, prompt: true},
-	"/v1/messages/count_tokens": {dialect: openai.DialectMessages, shape: shapeAnthropic},
-	"/tokenize":                 {},
+	"/v1/messages/count_tokens": {dialect: openai.DialectMessages, shape: shapeAnthropic, work: WorkNone},
+	"/tokenize":                 {work: WorkNone},
 }
 
 // What takes a model below /v1/responses/. All else there speaks of one response.
@@ -125,6 +127,9 @@ func lookup(r *http.Request) route {
 			if rt.dialect == 0 {
 				rt.dialect = openai.DialectChat
 			}
+			if rt.work == WorkUnset {
+				rt.work = WorkAnswer
+			}
 			return rt
 		}
 	} else if strings.HasPrefix(p, "/models/") {
@@ -135,20 +140,20 @@ func lookup(r *http.Request) route {
 		sh = shapeAnthropic
 	}
 	if id, label, ok := stored(r.Method, p); ok && plain(r.URL.EscapedPath(), r.URL.Path) {
-		return route{kind: routeStored, label: label, path: p, shape: sh, dialect: openai.DialectResponses, open: true, response: id}
+		return route{kind: routeStored, label: label, path: p, shape: sh, dialect: openai.DialectResponses, open: true, work: WorkNone, response: id}
 	}
 	switch {
 	case p == "/v1/models" && r.URL.RawPath == "":
-		return route{kind: routeModels, label: p, shape: sh}
+		return route{kind: routeModels, label: p, shape: sh, work: WorkNone}
 	case strings.HasPrefix(p, "/v1/models/"):
-		return route{kind: routeModel, label: "/v1/models/{model}", shape: sh}
+		return route{kind: routeModel, label: "/v1/models/{model}", shape: sh, work: WorkNone}
 	case strings.HasPrefix(p, "/v1/") && !strings.HasPrefix(p, twice) && plain(r.URL.EscapedPath(), p):
 		if lower := strings.ToLower(p); adminPaths[lower] || kept(lower) {
 			break
 		}
-		return route{kind: routeInference, label: otherLabel, path: p, shape: sh, dialect: openai.DialectChat, open: true}
+		return route{kind: routeInference, label: otherLabel, path: p, shape: sh, dialect: openai.DialectChat, open: true, work: WorkAnswer}
 	}
-	return route{kind: routeNone, label: otherLabel, shape: sh}
+	return route{kind: routeNone, label: otherLabel, shape: sh, work: WorkNone}
 }
 
 // maxResponseID is how long the ID of a response may be. Engines make some of a

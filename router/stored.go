@@ -35,12 +35,8 @@ func (c *call) serveStored() *openai.Error {
 	if !c.pinTo(where.endpoint, m) {
 		return openai.ResponseNotFound(id)
 	}
-	if rt.deps.Charger != nil {
-		charge, err := rt.deps.Charger.Charge(c.ctx(), Estimate{Identity: &c.identity, Model: m.Name, HasMaxTokens: true})
-		if err != nil {
-			return c.hookError("charge", err)
-		}
-		c.charge = charge
+	if err := c.pay(Estimate{Model: m.Name, HasMaxTokens: true, Answers: 1}); err != nil {
+		return err
 	}
 	c.peek = openai.Peek{Model: m.Name}
 	return c.dispatch(catalog, m, nil)

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	_ "time/tzdata" // the zones of budgets, wherever the binary runs
 
 	"github.com/llmgw/llmgw/cmd/internal/cli"
 )

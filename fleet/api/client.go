@@ -40,6 +40,13 @@ func (c ClientConfig) Validate() error {
 type Client struct {
 	// Routing is RoutingService.
 	Routing apipb.RoutingServiceClient
+	// Keys is KeyService. Who called CreateKey or RotateKey and got no answer does
+	// not know whether there is a new key; its secret is lost then.
+	Keys apipb.KeyServiceClient
+	// Limits is LimitService.
+	Limits apipb.LimitServiceClient
+	// Usage is UsageService.
+	Usage apipb.UsageServiceClient
 }
 
 // NewClient validates cfg and returns a Client. It dials nothing.
@@ -52,5 +59,10 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		client = http.DefaultClient
 	}
 	opts := []connect.ClientOption{connect.WithReadMaxBytes(maxMessageBytes)}
-	return &Client{Routing: apipb.NewRoutingServiceClient(client, cfg.URL, opts...)}, nil
+	return &Client{
+		Routing: apipb.NewRoutingServiceClient(client, cfg.URL, opts...),
+		Keys:    apipb.NewKeyServiceClient(client, cfg.URL, opts...),
+		Limits:  apipb.NewLimitServiceClient(client, cfg.URL, opts...),
+		Usage:   apipb.NewUsageServiceClient(client, cfg.URL, opts...),
+	}, nil
 }

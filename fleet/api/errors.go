@@ -15,6 +15,12 @@ var (
 	ErrInvalid = errors.New("api: invalid request")
 	// ErrNotFound: what the request speaks of is not there.
 	ErrNotFound = errors.New("api: not found")
+	// ErrPrecondition: as things stand it cannot be done, and asking again changes
+	// nothing.
+	ErrPrecondition = errors.New("api: not as things stand")
+	// ErrUnavailable: what it takes cannot be asked now. Whether something was
+	// changed is not known.
+	ErrUnavailable = errors.New("api: unavailable")
 )
 
 // wrongly is an error with a class that its text does not show.
@@ -32,6 +38,12 @@ func Invalid(err error) error { return wrongly{err, ErrInvalid} }
 // NotFound returns err as one that is ErrNotFound, with its own text.
 func NotFound(err error) error { return wrongly{err, ErrNotFound} }
 
+// Precondition returns err as one that is ErrPrecondition, with its own text.
+func Precondition(err error) error { return wrongly{err, ErrPrecondition} }
+
+// Unavailable returns err as one that is ErrUnavailable, with its own text.
+func Unavailable(err error) error { return wrongly{err, ErrUnavailable} }
+
 // failure is err as a caller gets it.
 func (s *service) failure(ctx context.Context, method string, err error) error {
 	switch {
@@ -41,6 +53,10 @@ func (s *service) failure(ctx context.Context, method string, err error) error {
 		return connect.NewError(connect.CodeInvalidArgument, err)
 	case errors.Is(err, ErrNotFound):
 		return connect.NewError(connect.CodeNotFound, err)
+	case errors.Is(err, ErrPrecondition):
+		return connect.NewError(connect.CodeFailedPrecondition, err)
+	case errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
+		return connect.NewError(connect.CodeUnavailable, err)
 	case ctx.Err() != nil:
 		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the server took too long; try again"))
 	}

@@ -25,6 +25,11 @@ type Routes interface {
 type Deps struct {
 	// Routes answers RoutingService; nil: it is answered as not implemented.
 	Routes Routes
+	// Keys answers KeyService, Limits LimitService, Usage UsageService. Nil: that
+	// the server is without it is answered, as a failed precondition.
+	Keys   Keys
+	Limits Limits
+	Usage  Usage
 	// Logger gets what the callers do not: nil discards.
 	Logger *slog.Logger
 }
@@ -47,7 +52,12 @@ const (
 
 // Paths returns the paths of the services, each a pattern of http.ServeMux that
 // goes to the handler. The caller owns the slice.
-func Paths() []string { return []string{"/" + apipb.RoutingServiceName + "/"} }
+func Paths() []string {
+	return []string{
+		"/" + apipb.RoutingServiceName + "/", "/" + apipb.KeyServiceName + "/", "/" + apipb.LimitServiceName + "/",
+		"/" + apipb.UsageServiceName + "/",
+	}
+}
 
 // NewHandler returns the services as one handler, for Paths. It starts nothing.
 func NewHandler(deps Deps) http.Handler { return newHandler(deps, MaxBodyBytes, maxMessageBytes) }
@@ -64,6 +74,9 @@ func newHandler(deps Deps, body, message int) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(apipb.NewRoutingServiceHandler(routing{s}, opts...))
+	mux.Handle(apipb.NewKeyServiceHandler(keys{s}, opts...))
+	mux.Handle(apipb.NewLimitServiceHandler(limits{s}, opts...))
+	mux.Handle(apipb.NewUsageServiceHandler(usage{s}, opts...))
 	return bounded(mux)
 }
 

@@ -5,13 +5,17 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/llmgw/llmgw/auth"
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/endpoint"
 )
 
 // models is the router's view of the catalog, swapped whole.
-type models struct{ at atomic.Pointer[view] }
+type models struct {
+	at       atomic.Pointer[view]
+	versions atomic.Uint64 // of views made so far
+}
 
 // Catalog implements [router.Models].
 func (m *models) Catalog() router.Catalog { return m.at.Load() }
@@ -21,10 +25,12 @@ type view struct {
 	from *catalog.Catalog
 	list []router.Model
 	by   map[string]int // canonical name → index in list
+	keys auth.Models    // the same for keys' lists
 }
 
-func newView(c *catalog.Catalog) *view {
+func newView(c *catalog.Catalog, version uint64) *view {
 	v := &view{from: c, by: make(map[string]int, c.Len())}
+	v.keys = auth.Models{Version: version, Resolve: v.canonical, Names: v.names}
 	for _, m := range c.Models() {
 		v.by[m.Name] = len(v.list)
 		v.list = append(v.list, router.Model{Name: m.Name, Fallbacks: m.Fallbacks, Profile: m.RoutingProfile})
@@ -39,6 +45,24 @@ func (v *view) Resolve(name string) (router.Model, bool) {
 		return router.Model{}, false
 	}
 	return v.list[v.by[m.Name]], true
+}
+
+// canonical returns the name of the model that name is the name or an alias of.
+func (v *view) canonical(name string) (string, bool) {
+	m, ok := v.from.Resolve(name)
+	if !ok {
+		return "", false
+	}
+	return m.Name, true
+}
+
+// names returns all names and aliases.
+func (v *view) names() []string {
+	var out []string
+	for _, m := range v.from.Models() {
+		out = append(append(out, m.Name), m.Aliases...)
+	}
+	return out
 }
 
 // List implements [router.Catalog].

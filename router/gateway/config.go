@@ -188,6 +188,9 @@ func (c Config) Warnings() []string {
 		}
 	}
 	for i, m := range c.Models {
+		if len(m.Prices) > 0 && m.MaxOutputTokens == 0 && m.ContextTokens == 0 {
+			out = append(out, fmt.Sprintf("models[%d].max_output_tokens: neither this nor context_tokens is set, so what an answer of %q may cost has no bound: keys with a budget must send max_tokens, or are refused", i, m.Name))
+		}
 		if !served[m.Name] && !slices.ContainsFunc(m.Aliases, func(a string) bool { return served[a] }) {
 			out = append(out, fmt.Sprintf("models[%d].name: no endpoint serves %q; requests for it get its fallbacks, or 503", i, m.Name))
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/llmgw/llmgw/auth"
+	"github.com/llmgw/llmgw/auth/usage"
 	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/engines/llamacpp"
 	"github.com/llmgw/llmgw/engines/lmdeploy"
@@ -42,6 +44,24 @@ type Deps struct {
 	Charger  router.Charger
 	Admitter router.Admitter
 	Recorder router.Recorder // may be a router.DecisionRecorder, too
+
+	// Authenticator says who callers are, by their keys, in place of a Caller. What
+	// passes [Gateway.Protect] was asked there; without that the gateway asks by
+	// itself. The caller runs it. Nil: callers are not known by keys.
+	Authenticator *auth.Authenticator
+	// Limiter enforces the limits of the keys that Authenticator knows, in place of
+	// a Charger. The caller runs it, and ends it after the last request. Nil:
+	// nobody has limits.
+	Limiter Limiter
+	// Usage gets one row for each request of a known caller; of every request, where
+	// callers are not known by keys. The caller runs it, and ends it after the last
+	// request. Nil: nothing is accounted.
+	Usage *usage.Recorder
+	// RouterID names this process in usage rows.
+	RouterID string
+	// AssumedOutputTokens is how long an answer is assumed to be, for limits of
+	// tokens a minute, where the request does not bound it. 0 is 1000.
+	AssumedOutputTokens int64
 
 	// Profiles are routing profiles added to the built-in ones; one of the same
 	// name replaces it.
@@ -88,6 +108,7 @@ type Gateway struct {
 	prefixes  *prefixes        // nil: switched off
 	events    *scrape.Events   // nil with prefixes
 	admitter  *admitter        // nil: admission is off, or an embedder's own
+	governor  *governor        // nil: there are neither keys, limits nor accounting
 	trust     *trust
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil is TCP
 	profiles  []string                                                          // names that models may use
@@ -155,6 +176,10 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 			deps.Admitter = g.admitter
 		}
 	}
+	if g.governor, err = newGovernor(&deps, g.log, &g.models); err != nil {
+		return nil, err
+	}
+	g.governor.hooks(&deps)
 	core := cfg.Router.core()
 	core.BandHeader = cfg.Admission.BandHeader
 	var sessions func(string) uint64
@@ -164,8 +189,9 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	g.router, err = router.New(core, router.Deps{
 		Proxy: g.proxy, Endpoints: g.endpoints, Scheduler: g.scheduler, Models: &g.models, Prompts: prompts,
 		Caller: deps.Caller, Charger: deps.Charger, Admitter: deps.Admitter,
-		Recorder: g.recording(explaining{g.log, deps.Recorder}, deps.Recorder), SessionHash: sessions,
-		Logger: g.log, Registerer: deps.Registerer,
+		Recorder: g.recording(explaining{g.log, g.governor.recording(deps.Recorder)}, deps.Recorder), SessionHash: sessions,
+		ContinuousUsage: continuousUsage(),
+		Logger:          g.log, Registerer: deps.Registerer,
 	})
 	if err != nil {
 		return nil, err
@@ -191,7 +217,7 @@ func (g *Gateway) Reload(cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
-	next := newView(cat)
+	next := newView(cat, g.models.versions.Add(1))
 	if err := g.trust.load(specs); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}

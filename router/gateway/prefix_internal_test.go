@@ -95,7 +95,7 @@ func (s *stage) look(req *schedule.Request) []schedule.Holder {
 
 func text(i int) string { return strings.Repeat(fmt.Sprintf("%d is another number. ", i), 40) }
 
-func usage(prompt, cached int64) openai.Usage {
+func said(prompt, cached int64) openai.Usage {
 	return openai.Usage{PromptTokens: openai.CountOf(prompt), CachedTokens: openai.CountOf(cached)}
 }
 
@@ -130,7 +130,7 @@ func TestIndexHasThePicks(t *testing.T) {
 		if picks[i][e] {
 			cached = 240
 		}
-		req.Prompt.(*prompt).Answered(usage(240, cached))
+		req.Prompt.(*prompt).Answered(said(240, cached))
 		picks[i][e] = true
 	}
 	for i, want := range picks {
@@ -162,8 +162,8 @@ func TestPrefixLife(t *testing.T) {
 		t.Errorf("after a failure %q hold it", got)
 	}
 	s.x.Picked(req, all[1])
-	p.Answered(usage(200, 0))
-	p.Answered(usage(200, 0))
+	p.Answered(said(200, 0))
+	p.Answered(said(200, 0))
 	p.Lost()
 	if got := agreement(); got != 1 {
 		t.Errorf("%d answers were taken for true", got)
@@ -198,7 +198,7 @@ func TestPrefixLife(t *testing.T) {
 		t.Errorf("after a replacement %q hold it", got)
 	}
 	s.x.Picked(req, all[1]) // chosen before it left
-	req.Prompt.(*prompt).Answered(usage(200, 0))
+	req.Prompt.(*prompt).Answered(said(200, 0))
 	if got := s.holders(req); got != "" {
 		t.Errorf("of an instance that is gone, %q hold it", got)
 	}
@@ -215,7 +215,7 @@ func TestShortPromptIsNotLookedUp(t *testing.T) {
 	if got := s.look(req); len(got) > 0 || s.x.index.Stats().Nodes > 0 {
 		t.Errorf("%v", got)
 	}
-	req.Prompt.(*prompt).Answered(usage(2, 0))
+	req.Prompt.(*prompt).Answered(said(2, 0))
 }
 
 // Of a prompt that is too long the beginning is known; its usage says nothing about
@@ -227,7 +227,7 @@ func TestLongPrompt(t *testing.T) {
 	req := s.request(long)
 	p := req.Prompt.(*prompt)
 	s.x.Picked(req, s.set.Snapshot().All()[0])
-	p.Answered(usage(1_500_000, 0))
+	p.Answered(said(1_500_000, 0))
 	p.Release()
 	if got := s.x.index.Agreement().Answers; got != 0 {
 		t.Error("its usage was taken for that of its beginning")
@@ -251,7 +251,7 @@ func TestSilenceAboutCachedTokens(t *testing.T) {
 	if got := ask(silent); got != 0 {
 		t.Error("silence of an engine that never spoke is taken for 0")
 	}
-	if got := ask(usage(200, 100)); got != 1 {
+	if got := ask(said(200, 100)); got != 1 {
 		t.Errorf("%d answers", got)
 	}
 	if got := ask(silent); got != 2 {
@@ -272,7 +272,7 @@ func TestHoldersTellHowOften(t *testing.T) {
 	for _, i := range []int{0, 1, 1, 2, 1, 0, 1} {
 		req := s.request(text(1))
 		s.x.Picked(req, all[i])
-		req.Prompt.(*prompt).Answered(usage(240, 0))
+		req.Prompt.(*prompt).Answered(said(240, 0))
 		want[all[i]]++
 	}
 	got := s.look(s.request(text(1)))
@@ -334,7 +334,7 @@ func TestRestartClears(t *testing.T) {
 		for _, e := range all {
 			req := s.request(text(1))
 			s.x.Picked(req, e)
-			req.Prompt.(*prompt).Answered(usage(200, 0))
+			req.Prompt.(*prompt).Answered(said(200, 0))
 		}
 		measure := func(tokens float64) {
 			load := &endpoint.LoadState{At: time.Now()}
@@ -408,7 +408,7 @@ func TestMoreEndpointsThanTheIndexTakes(t *testing.T) {
 	all := s.set.Snapshot().All()
 	req := s.request(text(1))
 	s.x.Picked(req, all[2])
-	req.Prompt.(*prompt).Answered(usage(200, 0))
+	req.Prompt.(*prompt).Answered(said(200, 0))
 	if got := s.holders(req); got != "" {
 		t.Errorf("%q hold it", got)
 	}
@@ -450,7 +450,7 @@ func newCycle(s *stage, size int) (once func()) {
 		req.Prompt = p
 		s.x.Holders(req, out)
 		s.x.Picked(req, all[0])
-		p.Answered(usage(int64(size/4), int64(size/4-16)))
+		p.Answered(said(int64(size/4), int64(size/4-16)))
 		p.Release()
 	}
 }

@@ -541,7 +541,7 @@ func TestLyingTokenizer(t *testing.T) {
 		for i := range 10 {
 			req, toks := s.chat("", text(i))
 			s.x.Picked(req, e)
-			req.Prompt.(*prompt).Answered(usage(int64(len(toks)), 0))
+			req.Prompt.(*prompt).Answered(said(int64(len(toks)), 0))
 		}
 		if n := len(s.engine.paths()); n != 3 {
 			t.Errorf("asked %d times", n)
@@ -612,7 +612,7 @@ func TestExactPromptsAllocateNothing(t *testing.T) {
 				t.Fatal("nobody holds it")
 			}
 			s.x.Picked(req, e)
-			req.Prompt.(*prompt).Answered(usage(int64(len(toks)), 144))
+			req.Prompt.(*prompt).Answered(said(int64(len(toks)), 144))
 			req.Prompt.(*prompt).Release()
 		}
 		same := new(prompt)
@@ -685,7 +685,7 @@ func BenchmarkExactPrompts(b *testing.B) {
 					b.Fatal("nobody holds it")
 				}
 				s.x.Picked(req, e)
-				req.Prompt.(*prompt).Answered(usage(int64(len(toks)), int64(len(toks))/2))
+				req.Prompt.(*prompt).Answered(said(int64(len(toks)), int64(len(toks))/2))
 				req.Prompt.(*prompt).Release()
 			}
 		})

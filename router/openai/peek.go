@@ -49,6 +49,11 @@ type Peek struct {
 	MaxTokens    int64
 	HasMaxTokens bool
 
+	// Choices is the largest of 1, "n" and "best_of": how many answers are made of
+	// each prompt. Prompts is how many prompts "prompt" is a list of; 1 if it is
+	// none. Both are at most 1,048,576.
+	Choices, Prompts int64
+
 	// User is "user" if it is a string of at most 1,024 bytes, else empty.
 	User string
 
@@ -95,7 +100,7 @@ func (p *Peek) HasStreamOptions() bool { return p.StreamOptionsSpan != Span{} }
 // differs from the one p held before, and recurses never; its time is linear
 // in len(body). A refusal is a *PeekError; p then holds nothing of use.
 func PeekBody(body []byte, p *Peek) error {
-	*p = Peek{Model: p.Model, User: p.User, scratch: p.scratch, pieces: p.pieces, long: p.long[:0]}
+	*p = Peek{Model: p.Model, User: p.User, Choices: 1, Prompts: 1, scratch: p.scratch, pieces: p.pieces, long: p.long[:0]}
 	oldUser := p.User
 	p.User = ""
 	s := scanner{b: body, long: &p.long, notes: true}
@@ -171,6 +176,10 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 		if n, ok := tokens(s.b[v.Start:v.End]); ok {
 			p.MaxTokens, p.HasMaxTokens = max(p.MaxTokens, n), true
 		}
+	case "n", "best_of":
+		if n, ok := count(s.b[v.Start:v.End]); ok { // as text, too: vLLM takes that
+			p.Choices = max(p.Choices, min(n, maxChoicesAsked))
+		}
 	case "user":
 		p.User = ""
 		if v.Len() <= maxUserBytes {
@@ -183,6 +192,9 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 	case "messages", "prompt", "input", "query":
 		if v.Len() > p.PromptSpan.Len() {
 			p.PromptSpan = v
+		}
+		if s.b[v.Start] == '[' && string(name) == "prompt" {
+			p.Prompts = max(p.Prompts, prompts(s.b, v))
 		}
 	default:
 		// Parsers in Go match field names without regard to case (Ollama's),
@@ -201,6 +213,26 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 			s.fail(key.Start, ErrNotJSON, "a key holds a control character or is not UTF-8")
 		}
 	}
+}
+
+// maxChoicesAsked bounds Choices and Prompts, so that their product with a number
+// of tokens is one.
+const maxChoicesAsked = 1 << 20
+
+// prompts counts the entries of a list of prompts: texts, or lists of tokens. A
+// list of numbers is one prompt.
+func prompts(b []byte, list Span) (n int64) {
+	s := scanner{b: b}
+	for i := skipSpace(b, list.Start+1); i < list.End && (b[i] == '"' || b[i] == '['); i = skipSpace(b, i+1) {
+		if i = s.value(i, 1); i < 0 {
+			break
+		}
+		n++
+		if i = skipSpace(b, i); b[i] != ',' {
+			break
+		}
+	}
+	return min(max(n, 1), maxChoicesAsked)
 }
 
 // countModel refuses the second key that some parser takes for "model".

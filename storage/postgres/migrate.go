@@ -63,6 +63,32 @@ FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid WHERE n.nspna
 	return v, there, nil
 }
 
+// Schema returns the version of the schema, 0 for none, and the newest, to which
+// Open brings it. It changes nothing, and the store need not be open. Tables that
+// are not ours, and ones newer than this program, are [storage.ErrSchema].
+func (s *Store) Schema(ctx context.Context) (have, newest int, err error) {
+	const op = "read the schema"
+	texts, err := steps()
+	if err != nil {
+		return 0, 0, err
+	}
+	cfg, err := pgx.ParseConfig(s.cfg.DSN)
+	if err != nil {
+		return 0, 0, fail(ctx, op, err) // pgx hides the password
+	}
+	cfg.ConnectTimeout = s.cfg.ConnectTimeout
+	cfg.RuntimeParams["search_path"] = pgx.Identifier{s.cfg.Schema}.Sanitize()
+	timed, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(timed, cfg)
+	if err != nil {
+		return 0, 0, fail(ctx, op, err)
+	}
+	defer conn.Close(context.WithoutCancel(timed))
+	have, _, err = version(timed, conn, s.cfg.Schema, len(texts))
+	return have, len(texts), fail(ctx, op, err)
+}
+
 // migrate brings the schema to the newest version in one transaction. Processes
 // that start at once take turns.
 func (s *Store) migrate(ctx context.Context, conn *pgx.Conn) (from, to int, err error) {

@@ -48,6 +48,22 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// The schema is told without making or changing it.
+func TestSchema(t *testing.T) {
+	cfg := config(t)
+	s := closed(t, cfg)
+	defer s.Close()
+	for range 2 { // the first has made nothing
+		if have, newest, err := s.Schema(t.Context()); err != nil || have != 0 || newest < 1 {
+			t.Errorf("none: %d of %d, %v", have, newest, err)
+		}
+	}
+	_ = open(t, cfg).Close()
+	if have, newest, err := s.Schema(t.Context()); err != nil || have != newest {
+		t.Errorf("ours: %d of %d, %v", have, newest, err)
+	}
+}
+
 // What is not ours is refused.
 func TestOpenRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ statements, want string }{

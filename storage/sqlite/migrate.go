@@ -4,7 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/llmgw/llmgw/storage"
@@ -52,6 +57,32 @@ func version(ctx context.Context, q querier, newest int) (int, error) {
 		return 0, fmt.Errorf("%w: it has version %d and this program knows %d; use the newer program that made it", storage.ErrSchema, v, newest)
 	}
 	return v, nil
+}
+
+// Schema returns the version of the file's schema, 0 for none or no file, and the
+// newest, to which Open brings it. It changes nothing, and the store need not be
+// open. A file that is not ours, or newer than this program, is
+// [storage.ErrSchema].
+func (s *Store) Schema(ctx context.Context) (have, newest int, err error) {
+	const op = "read the schema"
+	texts, err := steps()
+	if err != nil {
+		return 0, 0, err
+	}
+	path, err := filepath.Abs(s.cfg.Path)
+	if err != nil {
+		return 0, 0, fail(ctx, op, err)
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return 0, len(texts), nil
+	}
+	db, err := s.connect(path, 1, url.Values{"_query_only": {"1"}})
+	if err != nil {
+		return 0, 0, fail(ctx, op, err)
+	}
+	defer db.Close()
+	have, err = version(ctx, db, len(texts))
+	return have, len(texts), fail(ctx, op, err)
 }
 
 // migrate brings the file to the newest schema, one transaction a step.

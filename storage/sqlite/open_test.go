@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,6 +78,28 @@ func TestMigrate(t *testing.T) {
 				t.Errorf("it holds something else:\n%s\nwant\n%s", got, want)
 			}
 		})
+	}
+}
+
+// The schema is told without making or changing a file.
+func TestSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "llmgw.db")
+	s := closed(t, path)
+	defer end(t, s)
+	have, newest, err := s.Schema(t.Context())
+	if err != nil || have != 0 || newest < 1 {
+		t.Errorf("no file: %d of %d, %v", have, newest, err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made: %v", err)
+	}
+	end(t, open(t, path))
+	if have, newest, err := s.Schema(t.Context()); err != nil || have != newest {
+		t.Errorf("ours: %d of %d, %v", have, newest, err)
+	}
+	raw(t, path, `PRAGMA user_version = 1000`)
+	if _, _, err := s.Schema(t.Context()); !errors.Is(err, storage.ErrSchema) {
+		t.Errorf("a newer one: %v", err)
 	}
 }
 

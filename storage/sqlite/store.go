@@ -272,12 +272,14 @@ func (s *Store) tryOpen(ctx context.Context, path string, texts []string) (_ *da
 	if mode != "wal" {
 		return nil, fmt.Errorf("its journal mode stays %q; the write-ahead log needs a writable file on a local disk", mode)
 	}
-	from, err := migrate(ctx, db.write, texts)
-	if err != nil {
-		return nil, err
-	}
-	if from < len(texts) {
-		s.log.InfoContext(ctx, "the store's schema was brought up to date", "from", from, "to", len(texts))
+	if v < len(texts) { // else without waiting for who writes
+		from, err := migrate(ctx, db.write, texts)
+		if err != nil {
+			return nil, err
+		}
+		if from < len(texts) {
+			s.log.InfoContext(ctx, "the store's schema was brought up to date", "from", from, "to", len(texts))
+		}
 	}
 	if db.read, err = s.connect(path, s.cfg.Readers, url.Values{"_query_only": {"1"}}); err != nil {
 		return nil, err

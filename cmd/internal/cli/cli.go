@@ -41,6 +41,9 @@ type root struct {
 	Bench    benchCmd    `cmd:"" help:"Send load to any OpenAI endpoint and say what came of it."`
 	Simulate simulateCmd `cmd:"" help:"Run a trace on simulated engines in virtual time and compare routing policies."`
 	Replay   replayCmd   `cmd:"" help:"Make the decisions of a flight recorder's log again, or ask other policies about them."`
+	Keys     keysCmd     `cmd:"" help:"Make, show, replace and end the keys of clients."`
+	Usage    usageCmd    `cmd:"" help:"Say what was used, by day, key and model, or export a row a request."`
+	Store    storeCmd    `cmd:"" help:"Back up, restore, check and migrate the store of keys and usage."`
 	Ctl      ctlCmd      `cmd:"" help:"Ask a running server."`
 	Config   configCmd   `cmd:"" help:"Check or print the configuration of the server."`
 	Version  versionCmd  `cmd:"" help:"Print what this binary was built from."`

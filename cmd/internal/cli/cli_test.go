@@ -71,6 +71,7 @@ type started struct {
 	BaseURL  string   `json:"base_url"`
 	AdminURL string   `json:"admin_url"`
 	Models   []string `json:"models"`
+	APIKey   string   `json:"api_key"`
 	cmd      *exec.Cmd
 	rest     *bufio.Reader
 }

@@ -18,6 +18,7 @@ import (
 
 type ctlCmd struct {
 	ExplainRoute explainRouteCmd `cmd:"" help:"Say where a request would go now and why, without sending it. The request's body is read from standard input."`
+	Limits       ctlLimitsCmd    `cmd:"" help:"Say where the limits of a key stand: what the server checks its next request against."`
 }
 
 // ctlFlags are those of every verb that asks a server.
@@ -68,13 +69,18 @@ func (f *ctlFlags) failed(err error) error {
 	case connect.CodeUnimplemented:
 		return fmt.Errorf("what answers at %s has no such call: is that the admin listener of llmgw server, and of this version?", f.Admin)
 	case connect.CodeUnavailable:
+		if connect.IsWireError(err) { // the server's own word
+			return errors.New(e.Message())
+		}
 		return fmt.Errorf("%s does not answer: %s", f.Admin, e.Message())
 	case connect.CodeDeadlineExceeded:
 		return fmt.Errorf("%s did not answer within %v: %s", f.Admin, ctlTime, e.Message())
 	case connect.CodeInvalidArgument, connect.CodeNotFound:
 		return errors.New(e.Message())
+	case connect.CodeFailedPrecondition:
+		return fmt.Errorf("%s: %s", f.Admin, e.Message())
 	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeAlreadyExists, connect.CodePermissionDenied,
-		connect.CodeResourceExhausted, connect.CodeFailedPrecondition, connect.CodeAborted, connect.CodeOutOfRange,
+		connect.CodeResourceExhausted, connect.CodeAborted, connect.CodeOutOfRange,
 		connect.CodeInternal, connect.CodeDataLoss, connect.CodeUnauthenticated:
 	}
 	return fmt.Errorf("%s: %w", f.Admin, e)

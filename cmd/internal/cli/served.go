@@ -13,6 +13,8 @@ type served struct {
 	// AdminURL is the root of the admin listener.
 	AdminURL string   `json:"admin_url,omitempty"`
 	Models   []string `json:"models"`
+	// APIKey is a key that was made for it; empty where nobody is asked for one.
+	APIKey string `json:"api_key,omitempty"`
 }
 
 func (s served) writeJSON(w io.Writer) {

@@ -255,3 +255,24 @@ func fromMicros(us *int64) time.Time {
 	}
 	return rows.FromMicros(*us)
 }
+
+// Valid says whether the record can be kept, or ErrInvalid.
+func (r *Record) Valid() (err error) {
+	switch {
+	case r.Key != nil:
+		_, err = r.Key.Storage()
+	case r.Audit != nil:
+		_, err = r.Audit.Storage()
+	case r.Budget != nil:
+		_, err = r.Budget.Storage()
+	case r.Grant != nil:
+		_, _, _, err = r.Grant.Storage()
+	case r.Usage != nil:
+		_, err = r.Usage.Storage()
+	case r.Hour != nil:
+		_, err = r.Hour.Storage()
+	case r.Day != nil:
+		_, err = r.Day.Storage()
+	}
+	return err
+}

@@ -9,14 +9,21 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/llmgw/llmgw/cmd/internal/app/server"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/cmd/internal/storedsn"
 	"github.com/llmgw/llmgw/engines/sim"
+	"github.com/llmgw/llmgw/fleet/api"
+	"github.com/llmgw/llmgw/fleet/apipb"
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/gateway"
 )
@@ -28,8 +35,11 @@ const engines = 3
 type Options struct {
 	Listen, AdminListen string       // host:port; port 0 takes a free one
 	Logger              *slog.Logger // required
-	// Ready is called once, when a request would be served. Required.
-	Ready func(at server.Addresses, models []string)
+	// Auth asks for a key, and makes one. What is kept goes with the demo.
+	Auth bool
+	// Ready is called once, when a request would be served, with a key if Auth asks
+	// for one. Required.
+	Ready func(at server.Addresses, models []string, key string)
 }
 
 // Run serves until ctx is done or a signal comes, which are no errors.
@@ -39,6 +49,14 @@ func Run(ctx context.Context, opts Options) error {
 	// Nobody balances load over a demo, so nobody needs to be told that it
 	// ends before it does.
 	cfg.Shutdown = config.Shutdown{Drain: 5 * time.Second}
+	if opts.Auth {
+		dir, err := os.MkdirTemp("", "llmgw-demo-*")
+		if err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+		defer os.RemoveAll(dir) // last of all
+		cfg.Auth.Enabled, cfg.Store.DSN = true, storedsn.DSN("sqlite:"+filepath.Join(dir, "llmgw.db"))
+	}
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
@@ -65,9 +83,15 @@ func Run(ctx context.Context, opts Options) error {
 		Config: cfg, Logger: opts.Logger,
 		Serving: func(at server.Addresses) {
 			wg.Go(func() {
-				if waitReady(serverCtx, "http://"+at.Admin+"/ready") == nil {
-					opts.Ready(at, []string{engine.Model})
+				if waitReady(serverCtx, "http://"+at.Admin+"/ready") != nil {
+					return
 				}
+				key, err := firstKey(serverCtx, opts.Auth, "http://"+at.Admin)
+				if err != nil {
+					stopServer(fmt.Errorf("demo: no key was made: %w", err))
+					return
+				}
+				opts.Ready(at, []string{engine.Model}, key)
 			})
 		},
 	})
@@ -109,6 +133,39 @@ func startEngine(ctx context.Context, wg *sync.WaitGroup, cfg sim.Config, log *s
 		}
 	})
 	return l.Addr().String(), nil
+}
+
+// firstKey makes a key that may do everything, as `llmgw keys create` does; none
+// where nobody is asked for one.
+func firstKey(ctx context.Context, wanted bool, admin string) (string, error) {
+	if !wanted {
+		return "", nil
+	}
+	transport := new(http.Transport)
+	defer transport.CloseIdleConnections()
+	client, err := api.NewClient(api.ClientConfig{URL: admin, HTTP: &http.Client{Transport: transport, Timeout: 30 * time.Second}})
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	// The store is opened beside the listeners.
+	for {
+		_, err := client.Keys.ListKeys(ctx, &apipb.ListKeysRequest{PageSize: 1})
+		if err == nil {
+			break
+		}
+		if connect.CodeOf(err) != connect.CodeUnavailable {
+			return "", err
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	made, err := client.Keys.CreateKey(ctx, &apipb.CreateKeyRequest{Name: "demo", Actor: "demo"})
+	return made.GetSecret(), err
 }
 
 // waitReady asks until the answer is 200 or ctx is done.

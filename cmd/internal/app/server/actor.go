@@ -23,6 +23,7 @@ const (
 	StageReadiness
 	StageDrain
 	StageGateway
+	StageStorage
 	StageOperators
 )
 

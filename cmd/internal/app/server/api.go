@@ -6,6 +6,8 @@ import (
 
 	"go.uber.org/fx"
 
+	"github.com/llmgw/llmgw/auth"
+	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/fleet/api"
 )
 
@@ -20,9 +22,20 @@ func apiModule() fx.Option {
 	type parts struct {
 		fx.In
 		Routes api.Routes `optional:"true"` // a data plane without a router has none
+		Plane  dataPlane
+		Govern *governance
+		Config config.Config
 		Log    *slog.Logger
 	}
-	return fx.Module("api", fx.Provide(func(p parts) management {
-		return management{handler: api.NewHandler(api.Deps{Routes: p.Routes, Logger: p.Log}), paths: api.Paths()}
+	return fx.Module("api", fx.Provide(func(p parts) (management, error) {
+		deps := api.Deps{Routes: p.Routes, Logger: p.Log}
+		var models func() auth.Models
+		if m, ok := p.Plane.(interface{ KeyModels() auth.Models }); ok {
+			models = m.KeyModels
+		}
+		if err := p.Govern.services(&deps, p.Config, models); err != nil {
+			return management{}, err
+		}
+		return management{handler: api.NewHandler(deps), paths: api.Paths()}, nil
 	}))
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/llmgw/llmgw/auth"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 )
 
@@ -32,7 +33,7 @@ func newClient(cfg config.Config, plane http.Handler, h *health, cert *certifica
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	c.server = &http.Server{
-		Handler:           c.handler(plane, h),
+		Handler:           protected(plane, c.handler(plane, h)),
 		ReadHeaderTimeout: cfg.HTTP.ReadHeaderTimeout,
 		// OPTIONS * goes to the data plane, which knows what to do with a body.
 		DisableGeneralOptionsHandler: true,
@@ -44,6 +45,18 @@ func newClient(cfg config.Config, plane http.Handler, h *health, cert *certifica
 		ErrorLog:                     errorLog(logger),
 	}
 	return c
+}
+
+// protected asks for a key before everything but health, if the data plane knows
+// keys: around all of it, so that what is added later needs a key, too.
+func protected(plane http.Handler, all http.Handler) http.Handler {
+	p, ok := plane.(interface {
+		Protect(next http.Handler, exempt auth.Exempt) http.Handler
+	})
+	if !ok {
+		return all
+	}
+	return p.Protect(all, auth.DefaultExempt())
 }
 
 // handler puts health before the data plane and counts what runs.
@@ -82,10 +95,15 @@ func (h *health) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (c *client) actor(l *listeners) Actor {
+// actor serves clients once it is worth while; until then connections wait.
+func (c *client) actor(l *listeners, worthWhile <-chan struct{}) Actor {
 	return Actor{
 		Name: "client listener", Stage: StageDrain,
-		Run: func(context.Context) error {
+		Run: func(ctx context.Context) error {
+			select {
+			case <-worthWhile:
+			case <-ctx.Done():
+			}
 			if c.server.TLSConfig != nil {
 				return served(c.server.ServeTLS(l.client, "", ""))
 			}

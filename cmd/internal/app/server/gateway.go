@@ -14,11 +14,13 @@ import (
 )
 
 // gatewayModule builds the data plane, which a joint puts together by itself.
-func gatewayModule(cfg gateway.Config) fx.Option {
+func gatewayModule() fx.Option {
 	return fx.Module("gateway",
 		fx.Provide(
-			func(log *slog.Logger, reg prometheus.Registerer) (*gateway.Gateway, error) {
-				return gateway.New(cfg, gateway.Deps{Logger: log, Registerer: reg, Writer: "llmgw " + app.ReadVersion().Version})
+			func(cfg config.Config, k *governance, log *slog.Logger, reg prometheus.Registerer) (*gateway.Gateway, error) {
+				deps := gateway.Deps{Logger: log, Registerer: reg, Writer: "llmgw " + app.ReadVersion().Version}
+				k.into(&deps, cfg)
+				return gateway.New(cfg.Gateway, deps)
 			},
 			func(g *gateway.Gateway) dataPlane { return plane{g} },
 			func(g *gateway.Gateway) api.Routes { return gatewayapi.Routes{Gateway: g} },

@@ -55,7 +55,10 @@ const startTimeout = 15 * time.Second
 // is called; an address that is taken or a part that fails is an error.
 func Run(ctx context.Context, opts Options) error {
 	tuneMemory(opts.Logger)
-	return runWith(ctx, opts, gatewayModule(opts.Config.Gateway))
+	if opts.Config.OpenToOthers() {
+		opts.Logger.Warn("everybody who reaches the client listener may use every model: no key is asked for; set auth.enabled: true, or a loopback address as listen", "listen", opts.Config.Listen)
+	}
+	return runWith(ctx, opts, gatewayModule())
 }
 
 func runWith(ctx context.Context, opts Options, plane fx.Option) error {
@@ -101,6 +104,7 @@ func options(opts Options, plane fx.Option) fx.Option {
 		fx.Supply(opts.Config, opts.Logger, opts.Level),
 		plane,
 		metricsModule(),
+		governModule(),
 		listenersModule(),
 		clientModule(opts.Serving),
 		apiModule(),
@@ -148,7 +152,7 @@ func clientModule(serving func(Addresses)) fx.Option {
 				return newClient(cfg, p, h, cert, log)
 			},
 		),
-		actor(func(c *client, l *listeners) Actor { return c.actor(l) }),
+		actor(func(c *client, l *listeners, g *governance) Actor { return c.actor(l, g.opened()) }),
 		actor(func(h *health, l *listeners, cfg config.Config, log *slog.Logger) Actor {
 			return h.actor(cfg.Shutdown.Grace, func() {
 				at := l.addresses()

@@ -363,7 +363,7 @@ func TestGraph(t *testing.T) {
 		fx.In
 		Actors []Actor `group:"actors"`
 	}
-	if err := fx.ValidateApp(options(opts, gatewayModule(opts.Config.Gateway)), fx.Populate(&actors)); err != nil {
+	if err := fx.ValidateApp(options(opts, gatewayModule()), fx.Populate(&actors)); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/llmgw/llmgw/auth"
+	"github.com/llmgw/llmgw/auth/limit"
+	"github.com/llmgw/llmgw/auth/limit/shared"
+	"github.com/llmgw/llmgw/auth/usage"
 	"github.com/llmgw/llmgw/router/gateway"
 )
 
@@ -34,6 +38,16 @@ type Config struct {
 	Shutdown Shutdown `yaml:"shutdown"`
 	// Log is what is written to standard error.
 	Log Log `yaml:"log"`
+	// Store is where keys, usage and budgets are kept.
+	Store Store `yaml:"store"`
+	// Auth is who may send requests.
+	Auth auth.Config `yaml:"auth"`
+	// Limits is how the limits of keys are enforced; the limits themselves are the
+	// keys'. They count for nothing while auth.enabled is false.
+	Limits Limits `yaml:"limits"`
+	// Usage is how what requests came to is kept. Nothing is kept while auth.enabled
+	// is false.
+	Usage usage.Config `yaml:"usage"`
 	// Gateway is the data plane; its keys stand at the top of the file.
 	Gateway gateway.Config `yaml:",inline"`
 }
@@ -95,6 +109,8 @@ type Log struct {
 
 // DefaultConfig returns the defaults: what an empty file means.
 func DefaultConfig() Config {
+	keys := auth.DefaultConfig()
+	keys.Enabled = false
 	return Config{
 		Listen:      ":8080",
 		AdminListen: "127.0.0.1:9090",
@@ -107,6 +123,10 @@ func DefaultConfig() Config {
 		},
 		Shutdown: Shutdown{Grace: 5 * time.Second, Drain: time.Minute},
 		Log:      Log{Level: "info", Format: "text"},
+		Store:    Store{DSN: "sqlite:llmgw.db"},
+		Auth:     keys,
+		Limits:   Limits{Memory: limit.DefaultConfig(), Shared: shared.DefaultConfig(), AssumedOutputTokens: 1000},
+		Usage:    usage.DefaultConfig(),
 		Gateway:  gateway.DefaultConfig(),
 	}
 }
@@ -119,6 +139,10 @@ func (c Config) Validate() error {
 		c.HTTP.validate(),
 		c.Shutdown.validate(),
 		c.Log.validate(),
+		under("store.dsn: ", c.Store.DSN.Validate()),
+		under("auth.", c.Auth.Validate()),
+		c.Limits.validate(),
+		under("usage.", c.Usage.Validate()),
 		c.Gateway.Validate(),
 	)
 }

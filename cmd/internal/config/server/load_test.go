@@ -93,9 +93,9 @@ func TestMisroutingIsRefused(t *testing.T) {
 			`f.yaml:7: admission.bands[1].saturation_ceiling: -1 is out of range; want 0 to 1, or more than 1 for a band that never waits`,
 		}},
 		{"sections of later versions", "landing: {contact: x}\ncontrol: {}\nagent_listen: ':1'", []string{
-			`f.yaml:1: landing: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, admission, scoring, prefix, recorder, models, endpoints`,
-			`f.yaml:2: control: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, admission, scoring, prefix, recorder, models, endpoints`,
-			`f.yaml:3: agent_listen: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, router, admission, scoring, prefix, recorder, models, endpoints`,
+			`f.yaml:1: landing: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, store, auth, limits, usage, router, admission, scoring, prefix, recorder, models, endpoints`,
+			`f.yaml:2: control: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, store, auth, limits, usage, router, admission, scoring, prefix, recorder, models, endpoints`,
+			`f.yaml:3: agent_listen: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, store, auth, limits, usage, router, admission, scoring, prefix, recorder, models, endpoints`,
 		}},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,243 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/llmgw/llmgw/auth"
+	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/cmd/internal/storedsn"
+	"github.com/llmgw/llmgw/fleet/api"
+	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/placement/catalog"
+	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/gateway"
+	"github.com/llmgw/llmgw/storage"
+)
+
+// keyed is a configuration that asks for keys, with one engine.
+func keyed(t *testing.T) config.Config {
+	t.Helper()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}`)
+	}))
+	t.Cleanup(engine.Close)
+	cfg := testConfig()
+	cfg.Auth.Enabled = true
+	cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(t.TempDir(), "llmgw.db"))
+	cfg.Gateway.Models = []catalog.Model{{Name: "m", Prices: []catalog.Price{{Output: 1_000_000_000}}, ContextTokens: 4096}}
+	cfg.Gateway.Endpoints = []gateway.Endpoint{{Spec: endpoint.Spec{ID: "e", URL: engine.URL, Models: []endpoint.Model{{Name: "m"}}}}}
+	return cfg
+}
+
+// mint makes a key as llmgw keys does, in the store or by the server.
+func mint(t *testing.T, keys auth.KeyStore, spec auth.Spec) (id, text string) {
+	t.Helper()
+	is, err := auth.NewIssuer(auth.IssuerDeps{Keys: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Owner, spec.AllowUnknownModels = "team", true
+	made, err := is.Create(t.Context(), spec, auth.By{Actor: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.Key.ID, made.Secret.Reveal()
+}
+
+func opened(t *testing.T, dsn storedsn.DSN) storedsn.Store {
+	t.Helper()
+	st, err := storedsn.Open(dsn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st
+}
+
+func ask(t *testing.T, method, url, key string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(`{"model":"m","messages":[],"max_tokens":4}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// A whole server: a key that is made beside it works, one that is revoked by it does
+// not, what it used is kept to the last row when the server ends, and the budget is
+// given back.
+func TestKeys(t *testing.T) {
+	cfg := keyed(t)
+	r := startWith(t, cfg, gatewayModule())
+	st := opened(t, cfg.Store.DSN)
+	id, text := mint(t, st, auth.Spec{Budget: "1/day"})
+	client := "http://" + r.Client
+	for path, want := range map[string]int{
+		"/v1/chat/completions": 401, "/v1/models": 401, "/metrics": 401, "/debug/pprof/": 401, "/nowhere": 401, "//health": 401, "/health": 200, "/ready": 200,
+	} {
+		if status, body := ask(t, "GET", client+path, ""); status != want {
+			t.Errorf("%s without a key: %d %s", path, status, body)
+		}
+	}
+	const requests = 5
+	for range requests {
+		if status, body := ask(t, "POST", client+"/v1/chat/completions", text); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	// What is for operators is nowhere here, key or not.
+	for _, path := range append(api.Paths(), "/metrics", "/debug/decisions", "/debug/pprof/") {
+		if status, body := ask(t, "GET", client+path, text); status != 404 {
+			t.Errorf("%s with a key: %d %s", path, status, body)
+		}
+	}
+	c, err := api.NewClient(api.ClientConfig{URL: "http://" + r.Admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lim, err := c.Limits.GetLimits(t.Context(), &apipb.GetLimitsRequest{KeyId: id})
+	if err != nil || lim.GetBudget().GetSpentNanos() != requests*2000 {
+		t.Errorf("limits %v, %v", lim, err)
+	}
+	if _, err := c.Keys.RevokeKey(t.Context(), &apipb.RevokeKeyRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := ask(t, "POST", client+"/v1/chat/completions", text); status != 401 {
+		t.Errorf("a revoked key: %d %s", status, body)
+	}
+	r.stop()
+	if err := <-r.done; err != nil {
+		t.Fatal(err)
+	}
+	r.done <- nil
+	rows, _, err := st.ListUsage(t.Context(), storage.UsageQuery{KeyID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := 0
+	for _, u := range rows {
+		if u.Status == 200 {
+			served++
+		}
+	}
+	if served != requests || len(rows) != requests+len(api.Paths())+3 {
+		t.Errorf("%d rows, %d of them served", len(rows), served)
+	}
+	b, err := st.Budget(t.Context(), *rows[0].Charged)
+	if err != nil || b.SpentNanos != requests*2000 || b.GrantedNanos != b.SpentNanos {
+		t.Errorf("budget %+v, %v", b, err)
+	}
+}
+
+// A server starts without its store: it says of no key that it is wrong, and serves
+// once the store is there.
+func TestStartWithoutTheStore(t *testing.T) {
+	cfg := keyed(t)
+	dir := filepath.Join(t.TempDir(), "later")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // no directory yet
+		t.Fatal(err)
+	}
+	cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(dir, "llmgw.db"))
+	r := startWith(t, cfg, gatewayModule())
+	secret, err := auth.Mint(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + r.Client + "/v1/chat/completions"
+	if status, body := ask(t, "POST", url, secret.Reveal()); status != 503 {
+		t.Errorf("without the store: %d %s", status, body)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, text := mint(t, opened(t, cfg.Store.DSN), auth.Spec{})
+	limit := time.After(30 * time.Second)
+	for {
+		status, body := ask(t, "POST", url, text)
+		if status == 200 {
+			break
+		}
+		if status != 503 {
+			t.Fatalf("%d %s", status, body)
+		}
+		select {
+		case <-limit:
+			t.Fatal("the server does not find its store")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// locked is a buffer for a log.
+type locked struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// A server that asks nobody for a key says so, if others than this machine reach it.
+func TestOpenServerIsWarnedOf(t *testing.T) {
+	for listen, want := range map[string]bool{"127.0.0.1:0": false, ":0": true} {
+		cfg := testConfig()
+		cfg.Listen = listen
+		var log locked
+		ctx, cancel := context.WithCancel(t.Context())
+		err := Run(ctx, Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(&log, nil)), Serving: func(Addresses) { cancel() }})
+		cancel()
+		if err != nil {
+			t.Error(err)
+		}
+		if got := strings.Contains(log.String(), "auth.enabled"); got != want {
+			t.Errorf("%s: warned: %t; log:\n%s", listen, got, log.String())
+		}
+	}
+}

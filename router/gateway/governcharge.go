@@ -1,0 +1,167 @@
+package gateway
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"net/http"
+	"time"
+
+	"github.com/llmgw/llmgw/auth/limit"
+	"github.com/llmgw/llmgw/auth/usage"
+	"github.com/llmgw/llmgw/placement/catalog"
+	"github.com/llmgw/llmgw/router"
+)
+
+// charge is what one request was charged, and afterwards what it came to.
+type charge struct {
+	v         *governor
+	at        time.Time          // it was charged, by whose prices it is paid
+	held      *limit.Reservation // nil: the key has no limits, or nobody enforces any
+	anthropic bool
+
+	settled bool
+	count   count // once settled
+	undone  bool  // nothing ran, and nothing was charged
+}
+
+// Charge implements [router.Charger]. It is checked and charged in one step, on an
+// estimate: for tokens a modest one, for money the most that the request can cost.
+func (v *governor) Charge(ctx context.Context, e router.Estimate) (router.Charge, error) {
+	c := &charge{v: v, at: time.Now(), anthropic: e.Anthropic}
+	who := callerOf(e.Identity)
+	if who == nil || v.limiter == nil {
+		return c, nil
+	}
+	if who.err != nil {
+		return nil, limitRefusal(limit.ErrUnavailable, e.Anthropic) // why is in the log
+	}
+	req := limit.Request{Tokens: v.estimate(&e)}
+	if who.subject.Budget.Bounded() {
+		var known bool
+		if req.CostNanos, known = v.worst(who, &e, c.at); !known {
+			return nil, unbounded(e.Model)
+		}
+	}
+	var err error
+	if c.held, err = v.limiter.Acquire(ctx, c.at, &who.subject, req); err != nil {
+		return nil, limitRefusal(err, e.Anthropic)
+	}
+	return c, nil
+}
+
+// bytesPerToken is what is assumed where nobody has counted.
+const bytesPerToken = 4
+
+// estimate is how many tokens the request takes, as far as can be told before.
+func (v *governor) estimate(e *router.Estimate) int64 {
+	switch e.Work {
+	case router.WorkRead:
+		return textTokens(int64(e.PromptBytes))
+	case router.WorkAnswer:
+		each := v.assumed
+		if e.HasMaxTokens {
+			each = e.MaxTokens
+		}
+		return plus(textTokens(int64(e.PromptBytes)), times(each, e.Answers))
+	default:
+		return 0
+	}
+}
+
+func textTokens(text int64) int64 { return (text + bytesPerToken - 1) / bytesPerToken }
+
+// worst is the most that the request can cost, at the dearest of its model and of
+// those that may stand in for it; known is false if that of one has no bound.
+func (v *governor) worst(who *caller, e *router.Estimate, at time.Time) (nanos int64, known bool) {
+	if e.Work == router.WorkNone || e.Work == router.WorkUnset {
+		return 0, true
+	}
+	view := v.models.at.Load()
+	asked, ok := view.from.Resolve(e.Model)
+	if !ok {
+		return 0, true // it has gone since, and with it its price
+	}
+	nanos, known = worstOf(asked, e, at)
+	for _, name := range asked.Fallbacks {
+		if f, ok := view.from.Resolve(name); ok && known && who.mayUse(f.Name) {
+			var cost int64
+			cost, known = worstOf(f, e, at)
+			nanos = max(nanos, cost)
+		}
+	}
+	return nanos, known
+}
+
+// worstOf is worst of one model. A prompt has at most as many tokens as the request
+// has bytes.
+func worstOf(m *catalog.Model, e *router.Estimate, at time.Time) (nanos int64, known bool) {
+	price, ok := priceAt(m, at)
+	if !ok {
+		return 0, true
+	}
+	input := e.BodyBytes
+	window := int64(math.MaxInt64)
+	if m.ContextTokens > 0 {
+		window = times(m.ContextTokens, e.Answers)
+		input = min(input, window)
+	}
+	switch {
+	case e.Work == router.WorkRead || price.Output == 0:
+		return price.WorstCost(input, 0), true
+	case e.HasMaxTokens && e.MaxTokens > 0:
+		return price.WorstCost(input, min(times(e.MaxTokens, e.Answers), window)), true
+	case m.MaxOutputTokens > 0:
+		return price.WorstCost(input, times(m.MaxOutputTokens, e.Answers)), true
+	case m.ContextTokens > 0:
+		// Prompt and answer share the window; which of them is the dearer decides.
+		return max(price.WorstCost(input, window-input), price.WorstCost(0, window)), true
+	}
+	return 0, false
+}
+
+// priceAt is the model's price in the terms of package usage.
+func priceAt(m *catalog.Model, at time.Time) (usage.Price, bool) {
+	p, ok := m.PriceAt(at)
+	return usage.Price{Input: int64(p.Input), CachedInput: int64(p.Cached()), Output: int64(p.Output)}, ok
+}
+
+// times is a product, at most what an int64 holds. Neither factor is negative.
+func times(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi > 0 || lo > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(lo)
+}
+
+func plus(a, b int64) int64 {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// AnswerHeader implements [router.Headers].
+func (c *charge) AnswerHeader(h http.Header) {
+	if c.held != nil {
+		rateHeaders(h, c.held.Rates(), c.anthropic)
+	}
+}
+
+// Settle implements [router.Charge]. What was sent to no engine never was: it counts
+// for no limit.
+func (c *charge) Settle(o *router.Outcome) {
+	if c.settled {
+		return
+	}
+	c.settled, c.undone = true, o.Attempts == 0
+	c.count = c.v.counted(o, c.at)
+	switch {
+	case c.held == nil:
+	case c.undone:
+		c.held.Undo(time.Now())
+	default:
+		c.held.Settle(time.Now(), limit.Actual{Tokens: plus(c.count.input, c.count.output), CostNanos: c.count.cost})
+	}
+}

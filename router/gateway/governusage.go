@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"time"
+
+	"github.com/llmgw/llmgw/router"
+	"github.com/llmgw/llmgw/router/openai"
+	"github.com/llmgw/llmgw/storage"
+)
+
+// count is what a request came to.
+type count struct {
+	source                           storage.Source
+	input, cached, output, reasoning int64
+	hasInput, hasCached              bool
+	hasOutput, hasReasoning          bool
+	cost                             int64 // 10^-9 of the currency unit
+	priced                           bool  // the model has a price
+}
+
+// counted is what a request came to, at the price that the model which served it
+// had at that time.
+func (v *governor) counted(o *router.Outcome, at time.Time) count {
+	c := countTokens(o)
+	name := o.Served
+	if name == "" {
+		name = o.Model
+	}
+	m, ok := v.models.at.Load().from.Resolve(name)
+	if !ok || name == "" {
+		return c
+	}
+	price, ok := priceAt(m, at)
+	if !ok {
+		return c
+	}
+	c.priced = true
+	t := storage.Tokens{Input: &c.input, Output: &c.output}
+	if c.hasCached {
+		t.CachedInput = &c.cached
+	}
+	c.cost = min(price.Cost(t), storage.MaxCostNanos)
+	return c
+}
+
+// countTokens says how many tokens a request came to, and who says so. In order:
+//
+//   - nothing ran, or nothing came of it: none
+//   - the engine has said it at the end: engine
+//   - it has said it so far, and the answer ended early: partial
+//   - pieces of a stream were seen: counted, a token each
+//   - there is a text: estimated, four bytes for a token
+//
+// A client who leaves while the engine is still reading pays for the prompt.
+func countTokens(o *router.Outcome) count {
+	c := count{source: storage.SourceNone, hasInput: true, hasOutput: true}
+	left := o.Result == router.ResultCanceled
+	switch {
+	case o.Attempts == 0, o.Work == router.WorkNone, o.Work == router.WorkUnset:
+		return c
+	case o.Result != router.ResultOK && o.Result != router.ResultCut && !left && !o.HasUsage:
+		return c
+	}
+	whole := o.Result == router.ResultOK
+	u := &o.Usage
+	if o.HasUsage {
+		c.input, c.hasInput = within(u.PromptTokens)
+		c.output, c.hasOutput = within(u.CompletionTokens)
+		c.cached, c.hasCached = within(u.CachedTokens)
+		c.reasoning, c.hasReasoning = within(u.ReasoningTokens)
+		if o.Work == router.WorkRead && !c.hasInput {
+			c.input, c.hasInput = within(u.TotalTokens)
+		}
+		c.source = storage.SourcePartial
+		if whole {
+			c.source = storage.SourceEngine
+			return c
+		}
+	} else {
+		c.input, c.output, c.source = textTokens(int64(o.PromptBytes)), 0, storage.SourceEstimated
+	}
+	if o.Work != router.WorkAnswer {
+		return c
+	}
+	// Of an answer that ended early an engine may have said how it began, and
+	// nothing since.
+	pieces := max(0, o.Events-otherEvents(o.Path, whole))
+	switch {
+	case o.Events > 0 && pieces > c.output:
+		c.output, c.hasOutput, c.source = pieces, true, storage.SourceCounted
+	case o.Events > 0 && !o.HasUsage:
+		c.source = storage.SourceCounted
+	case !o.HasUsage:
+		c.output = textTokens(o.TextBytes)
+	}
+	return c
+}
+
+// otherEvents is how many events of a stream bring no piece of the answer: those
+// before it, such as that of the role, and if it is whole those after it.
+func otherEvents(path string, whole bool) int64 {
+	before, after := int64(0), int64(1)
+	switch path {
+	case "/v1/chat/completions":
+		before, after = 1, 2 // a role; a reason, [DONE]
+	case "/v1/messages":
+		before, after = 2, 3 // message and block begin; both end
+	case "/v1/responses":
+		before, after = 4, 4 // likewise, and the parts of an item
+	}
+	if whole {
+		return before + after
+	}
+	return before
+}
+
+// within is a count that can be kept.
+func within(c openai.Count) (int64, bool) {
+	n, ok := c.Get()
+	return min(max(n, 0), storage.MaxTokens), ok
+}
+
+// account gives the usage row of a request to the recorder: one, whatever became of
+// it. Of requests without a known caller, where callers have keys, there is none:
+// nobody is there to account to.
+func (v *governor) account(o *router.Outcome) {
+	who := callerOf(o.Identity)
+	if who == nil && v.auth != nil {
+		return
+	}
+	// What the row points to, in one piece.
+	kept := &struct {
+		count
+		ttft    time.Duration
+		charged storage.BudgetPeriod
+	}{}
+	u := storage.Usage{
+		RequestID: rowID(o), Asked: o.Model, Model: o.Served, Endpoint: o.Endpoint, Path: o.Path, Router: v.router, Stream: o.Stream,
+		At: o.Start, Latency: max(0, o.End.Sub(o.Start)), Status: o.Status, Result: o.Result.String(), Code: o.Code, Retries: max(0, o.Attempts-1),
+	}
+	if u.Model == "" {
+		u.Model = o.Model
+	}
+	switch {
+	case who != nil:
+		u.KeyID, u.Owner = who.id.KeyID(), who.id.Owner()
+	case len(o.Identity.Tenant) <= maxKeyID:
+		u.KeyID = o.Identity.Tenant // as an embedder's own hook has it
+	}
+	if !o.FirstContent.IsZero() {
+		kept.ttft = max(0, o.FirstContent.Sub(o.Start))
+		u.TTFT = &kept.ttft
+	}
+	if c, ok := o.Charge.(*charge); ok && c.settled {
+		kept.count = c.count
+		if c.held != nil && !c.undone {
+			if b, ok := c.held.Budget(); ok {
+				kept.charged = storage.BudgetPeriod{KeyID: b.Subject, Period: storagePeriod(b.Period), Start: b.Start}
+				u.Charged = &kept.charged
+			}
+		}
+	} else {
+		kept.count = v.counted(o, o.Start)
+	}
+	u.Source = kept.source
+	for _, part := range []struct {
+		known bool
+		n     *int64
+		to    **int64
+	}{
+		{kept.hasInput, &kept.input, &u.Tokens.Input},
+		{kept.hasCached, &kept.cached, &u.Tokens.CachedInput},
+		{kept.hasOutput, &kept.output, &u.Tokens.Output},
+		{kept.hasReasoning, &kept.reasoning, &u.Tokens.Reasoning},
+		{kept.priced, &kept.cost, &u.CostNanos},
+	} {
+		if part.known {
+			*part.to = part.n
+		}
+	}
+	u.Tidy()
+	v.usage.Record(&u)
+}
+
+// maxKeyID is how long the ID of a key is at most.
+const maxKeyID = 64
+
+// rowID is what a request's row is known by: its ID, made unique where the client
+// has chosen it.
+func rowID(o *router.Outcome) string {
+	if !o.ClientID {
+		return o.ID
+	}
+	const most = 128 - 27 // 26 characters of rand.Text and a point
+	return o.ID[:min(len(o.ID), most)] + "." + rand.Text()
+}
