@@ -153,11 +153,12 @@ func FuzzRefusedRequestHoldsNoKey(f *testing.F) {
 	}
 	a := newAuth(f, newStore(), func(c *auth.Config, _ *auth.Deps) { c.LookupTimeout = 1e7 })
 	h := a.Middleware(http.NotFoundHandler(), auth.DefaultExempt(), func(w http.ResponseWriter, r *http.Request, err *auth.RefusedError) {
-		text := r.URL.String() + r.RequestURI + r.URL.Path + r.URL.RawPath + err.Error() + err.Message()
+		var text strings.Builder
+		text.WriteString(r.URL.String() + r.RequestURI + r.URL.Path + r.URL.RawPath + err.Error() + err.Message())
 		for _, values := range r.Header {
-			text += strings.Join(values, " ")
+			text.WriteString(strings.Join(values, " "))
 		}
-		if strings.Contains(text, key) {
+		if strings.Contains(text.String(), key) {
 			panic("the key shows")
 		}
 		w.WriteHeader(err.Status())

@@ -31,7 +31,8 @@ func newIssuer(t testing.TB, store *memStore, change func(*auth.IssuerDeps)) *au
 	return s
 }
 
-func ptr(n int64) *int64 { return &n }
+//go:fix inline
+func ptr(n int64) *int64 { return new(n) }
 
 var me = auth.By{Actor: "cli:root@host", RequestID: "req_1"}
 

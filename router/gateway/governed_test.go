@@ -208,19 +208,20 @@ func (g *governed) balanced(id string, requests int) {
 // secret fails the test if a key stands in a log, a metric or a row.
 func (g *governed) secret(answers ...answer) {
 	g.t.Helper()
-	shown := g.log.String()
+	var shown strings.Builder
+	shown.WriteString(g.log.String())
 	for name := range g.series() {
-		shown += name
+		shown.WriteString(name)
 	}
-	shown += fmt.Sprintf("%+v", g.rows(""))
+	shown.WriteString(fmt.Sprintf("%+v", g.rows("")))
 	for _, a := range answers {
-		shown += a.body
+		shown.WriteString(a.body)
 		for name, values := range a.header {
-			shown += name + strings.Join(values, "")
+			shown.WriteString(name + strings.Join(values, ""))
 		}
 	}
 	for _, text := range g.keys {
-		if strings.Contains(shown, text) || strings.Contains(shown, text[len(text)/2:]) {
+		if strings.Contains(shown.String(), text) || strings.Contains(shown.String(), text[len(text)/2:]) {
 			g.t.Error("a key is shown")
 		}
 	}

@@ -118,8 +118,9 @@ func TestKeysByServer(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &made); err != nil || made.ID == "" || len(made.Key) != 55 {
 		t.Fatalf("%s, %v", out, err)
 	}
-	others := errs
-	keep := func(out, errs string) string { others += out + errs; return out }
+	var others strings.Builder
+	others.WriteString(errs)
+	keep := func(out, errs string) string { others.WriteString(out + errs); return out }
 	if !strings.Contains(errs, "asking the server at "+a.url) {
 		t.Errorf("stderr %q", errs)
 	}
@@ -164,7 +165,7 @@ func TestKeysByServer(t *testing.T) {
 
 	out, errs = must(t, "keys", "rotate", made.ID, "--admin", a.url, "--overlap", "7d")
 	id, secret, ok := strings.Cut(strings.TrimPrefix(out, "id: "), "\nkey: ")
-	if others += errs; !ok || !strings.HasPrefix(secret, "llmgw_") || !strings.Contains(errs, "the old key "+made.ID+": usable until ") {
+	if others.WriteString(errs); !ok || !strings.HasPrefix(secret, "llmgw_") || !strings.Contains(errs, "the old key "+made.ID+": usable until ") {
 		t.Errorf("rotate: %q %q", out, errs)
 	}
 	if out := keep(must(t, "keys", "revoke", id, "--admin", a.url)); !strings.HasPrefix(out, id+" revoked 20") {
@@ -174,7 +175,7 @@ func TestKeysByServer(t *testing.T) {
 		t.Errorf("the server was told of %v; want %s", a.told.revoked, id)
 	}
 	code, _, errs := run(t, "keys", "rotate", id, "--admin", a.url)
-	if others += errs; code != 1 || !strings.Contains(errs, "revoked or has expired; make a new one") {
+	if others.WriteString(errs); code != 1 || !strings.Contains(errs, "revoked or has expired; make a new one") {
 		t.Errorf("rotating a revoked key: %d %q", code, errs)
 	}
 
@@ -186,10 +187,10 @@ func TestKeysByServer(t *testing.T) {
 		if !strings.HasPrefix(r.Actor, "cli:") || !strings.Contains(r.Actor, "@") {
 			t.Errorf("%s by %q", r.Action, r.Actor)
 		}
-		others += string(r.Before) + string(r.After)
+		others.WriteString(string(r.Before) + string(r.After))
 	}
 	for _, s := range []string{made.Key, strings.TrimSpace(secret)} {
-		if strings.Contains(others+a.log.String(), s) {
+		if strings.Contains(others.String()+a.log.String(), s) {
 			t.Errorf("a key's text is where it should not be")
 		}
 	}
