@@ -103,7 +103,7 @@ func TestStoreAwayForFiveMinutes(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg := usage.DefaultConfig()
-		cfg.BufferRows = buffered
+		cfg.BufferRows, cfg.BatchRows = buffered, 100
 		rec, err := usage.New(cfg, usage.Deps{Log: st, Registerer: reg})
 		if err != nil {
 			t.Fatal(err)
