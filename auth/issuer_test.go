@@ -31,16 +31,13 @@ func newIssuer(t testing.TB, store *memStore, change func(*auth.IssuerDeps)) *au
 	return s
 }
 
-//go:fix inline
-func ptr(n int64) *int64 { return new(n) }
-
 var me = auth.By{Actor: "cli:root@host", RequestID: "req_1"}
 
 func TestCreate(t *testing.T) {
 	store := newStore()
 	issued, err := newIssuer(t, store, nil).Create(t.Context(), auth.Spec{
 		Name: "laptop", Owner: "ada", Models: []string{"coder", "b/*", "coder"}, Band: "gold",
-		Limits: storage.Limits{RequestsPerMinute: ptr(60), TokensPerMinute: ptr(1000), Concurrency: ptr(2)},
+		Limits: storage.Limits{RequestsPerMinute: new(int64(60)), TokensPerMinute: new(int64(1000)), Concurrency: new(int64(2))},
 		Budget: "1.50/day@Europe/Berlin", Expires: "90d", Tags: map[string]string{"team": "x", "empty": ""},
 	}, me)
 	if err != nil {
@@ -87,7 +84,7 @@ func TestCreateSaysAllFaults(t *testing.T) {
 		spec auth.Spec
 		want []string
 	}{
-		{"limits", auth.Spec{Limits: storage.Limits{RequestsPerMinute: ptr(0), TokensPerMinute: ptr(-5), Concurrency: ptr(1 << 40)}},
+		{"limits", auth.Spec{Limits: storage.Limits{RequestsPerMinute: new(int64(0)), TokensPerMinute: new(int64(-5)), Concurrency: new(int64(1 << 40))}},
 			[]string{"requests_per_minute: 0; want 1 to", "tokens_per_minute: -5", "concurrency: 1099511627776; want 1 to 1000000"}},
 		{"texts", auth.Spec{Name: strings.Repeat("x", 257), Owner: "a\nb", Band: "gold\u202e"},
 			[]string{"name: has 257 bytes", "owner: contains an invisible", "band: contains an invisible"}},
@@ -202,7 +199,7 @@ func TestRotate(t *testing.T) {
 	now := start26.Truncate(time.Microsecond)
 	made := now.Add(-80 * 24 * time.Hour)
 	old := storage.Key{
-		ID: "key_old", Name: "n", Owner: "o", Models: []string{"b/*"}, Band: "gold", Limits: storage.Limits{Concurrency: ptr(3)},
+		ID: "key_old", Name: "n", Owner: "o", Models: []string{"b/*"}, Band: "gold", Limits: storage.Limits{Concurrency: new(int64(3))},
 		Budget: &storage.Budget{Nanos: 5, Period: storage.PeriodDay}, Tags: map[string]string{"a": "b"}, CreatedAt: made, ExpiresAt: made.Add(90 * 24 * time.Hour),
 	}
 	for _, test := range []struct {
