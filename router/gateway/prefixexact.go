@@ -81,6 +81,11 @@ type follower struct {
 	told     atomic.Bool // it was live once
 }
 
+var (
+	_ scrape.EventSink = (*follower)(nil)
+	_ kvevents.Watcher = (*follower)(nil)
+)
+
 // rank is one data-parallel rank, and what is known of it.
 type rank struct {
 	known   atomic.Uint32    // knownFollowing and knownWhole
