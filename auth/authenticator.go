@@ -174,6 +174,20 @@ func (a *Authenticator) Forget(keyID string) {
 	}
 }
 
+// Known returns the key of that ID as it is held in memory, by which its requests
+// are served while the store is away, and when the store last vouched for it. ok is
+// false for one that is not held, which may yet be good. It asks nobody.
+func (a *Authenticator) Known(keyID string) (id *Identity, asked time.Time, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.known.byID[keyID]
+	if e == nil {
+		return nil, time.Time{}, false
+	}
+	now := a.now()
+	return e.id.Load(), now.Add(time.Duration(e.checked.Load()) - now.Sub(a.base)), true
+}
+
 // resolve is the way of every request. The form of text, whose hash h is, is
 // looked at only where the key is not held, since what is held has it; an empty
 // text has been looked at.

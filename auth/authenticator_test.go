@@ -596,6 +596,32 @@ func TestStoreIsExchanged(t *testing.T) {
 }
 
 // By hash, as those ask who have a key in hand.
+// What is held in memory can be asked for by its ID, also while the store is away.
+func TestKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore()
+		key := store.add(t, storage.Key{ID: "key_1", Name: "a"})
+		a := newAuth(t, store, nil)
+		start(t, a)
+		if _, _, ok := a.Known("key_1"); ok {
+			t.Error("nobody has used it yet")
+		}
+		began := time.Now()
+		try(t, a, key, nil)
+		store.set(func(s *memStore) { s.fail = errDown })
+		time.Sleep(10 * time.Minute)
+		reads := store.readCount()
+		id, asked, ok := a.Known("key_1")
+		if !ok || id.Name() != "a" || !asked.Equal(began) || store.readCount() != reads {
+			t.Errorf("%v, asked at %v, %v; want as of %v", id, asked, ok, began)
+		}
+		a.Revoke("key_1")
+		if _, _, ok := a.Known("key_1"); ok {
+			t.Error("it was revoked here")
+		}
+	})
+}
+
 func TestResolve(t *testing.T) {
 	store := newStore()
 	key := store.add(t, storage.Key{ID: "key_1"})

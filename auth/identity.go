@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"slices"
@@ -70,6 +71,13 @@ func (id *Identity) Valid(now time.Time) bool {
 // KeyID returns the public name of the key.
 func (id *Identity) KeyID() string { return id.record().ID }
 
+// Lineage returns the ID of the first of the keys that follow each other up to
+// this one: what is counted of its limits and its budget is counted by it.
+func (id *Identity) Lineage() string {
+	k := id.record()
+	return cmp.Or(k.Lineage, k.ID)
+}
+
 // Name returns what the owner calls the key.
 func (id *Identity) Name() string { return id.record().Name }
 
@@ -89,6 +97,10 @@ func (id *Identity) Budget() (storage.Budget, bool) {
 	}
 	return storage.Budget{}, false
 }
+
+// MayExplain reports whether its requests may learn which endpoints there are and
+// how one is chosen.
+func (id *Identity) MayExplain() bool { return id.record().MayExplain }
 
 // ExpiresAt returns when the key ends by itself; zero is never.
 func (id *Identity) ExpiresAt() time.Time { return id.record().ExpiresAt }

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -108,7 +109,7 @@ func (s *Issuer) create(ctx context.Context, k storage.Key, warnings []string, a
 	if k.ID, err = s.newID("key_"); err != nil {
 		return Issued{}, err
 	}
-	k.Hash, k.Hint, k.Revision = secret.Hash(), secret.Hint(), 0
+	k.Hash, k.Hint, k.Lineage, k.Revision = secret.Hash(), secret.Hint(), cmp.Or(k.Lineage, k.ID), 0
 	why, err := s.audit(action, k.ID, nil, &k, by)
 	if err != nil {
 		return Issued{}, err
@@ -130,8 +131,9 @@ type Rotation struct {
 	Expires string
 }
 
-// Rotate makes a key that is like another one, and gives that one an end. It
-// returns an error that wraps ErrNotUsable if the old key was revoked or has
+// Rotate makes a key that is like another one, and gives that one an end. Both
+// are of one lineage: what was counted of the old key's limits and budget counts
+// for the new one, and while both are good they share it. It returns an error that wraps ErrNotUsable if the old key was revoked or has
 // expired, and storage.ErrNotFound if there is none. With an error that wraps
 // ErrHalfRotated the new key is there and is returned, and the old one goes on:
 // revoke it when the new one is in use.
@@ -148,7 +150,7 @@ func (s *Issuer) Rotate(ctx context.Context, id string, how Rotation, by By) (Is
 		return Issued{}, fmt.Errorf("rotate key %s: %w: it was revoked or has expired; make a new one", id, ErrNotUsable)
 	}
 	k := old
-	k.CreatedAt, k.Replaces = now, old.ID
+	k.CreatedAt, k.Replaces, k.Lineage = now, old.ID, cmp.Or(old.Lineage, old.ID)
 	if !old.ExpiresAt.IsZero() {
 		k.ExpiresAt = now.Add(old.ExpiresAt.Sub(old.CreatedAt))
 	}
@@ -249,12 +251,14 @@ type KeyInfo struct {
 	Band   string            `json:"band,omitempty"`
 	Tags   map[string]string `json:"tags,omitempty"`
 	storage.Limits
-	Budget    string    `json:"budget,omitempty"` // as ParseBudget reads it
-	CreatedAt time.Time `json:"created_at"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	RevokedAt time.Time `json:"revoked_at,omitzero"`
-	Replaces  string    `json:"replaces,omitempty"`
-	Revision  int64     `json:"revision,omitempty"`
+	Budget     string    `json:"budget,omitempty"` // as ParseBudget reads it
+	MayExplain bool      `json:"may_explain,omitempty"`
+	CreatedAt  time.Time `json:"created_at"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"`
+	RevokedAt  time.Time `json:"revoked_at,omitzero"`
+	Replaces   string    `json:"replaces,omitempty"`
+	Lineage    string    `json:"lineage,omitempty"` // empty: the key's own ID
+	Revision   int64     `json:"revision,omitempty"`
 }
 
 // Info returns what may be shown of a key: all but what it is found by.
@@ -262,6 +266,10 @@ func Info(k storage.Key) KeyInfo {
 	i := KeyInfo{
 		ID: k.ID, Hint: k.Hint, Name: k.Name, Owner: k.Owner, Models: k.Models, Band: k.Band, Tags: k.Tags, Limits: k.Limits,
 		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Replaces: k.Replaces, Revision: k.Revision,
+		MayExplain: k.MayExplain,
+	}
+	if k.Lineage != k.ID {
+		i.Lineage = k.Lineage
 	}
 	if k.Budget != nil {
 		i.Budget = FormatBudget(*k.Budget)

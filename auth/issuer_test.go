@@ -200,7 +200,7 @@ func TestRotate(t *testing.T) {
 	made := now.Add(-80 * 24 * time.Hour)
 	old := storage.Key{
 		ID: "key_old", Name: "n", Owner: "o", Models: []string{"b/*"}, Band: "gold", Limits: storage.Limits{Concurrency: new(int64(3))},
-		Budget: &storage.Budget{Nanos: 5, Period: storage.PeriodDay}, Tags: map[string]string{"a": "b"}, CreatedAt: made, ExpiresAt: made.Add(90 * 24 * time.Hour),
+		Budget: &storage.Budget{Nanos: 5, Period: storage.PeriodDay}, Tags: map[string]string{"a": "b"}, MayExplain: true, CreatedAt: made, ExpiresAt: made.Add(90 * 24 * time.Hour),
 	}
 	for _, test := range []struct {
 		name           string
@@ -222,7 +222,8 @@ func TestRotate(t *testing.T) {
 			}
 			k, before := issued.Key, store.keys["key_old"]
 			if k.Replaces != "key_old" || k.ID == "key_old" || !k.ExpiresAt.Equal(test.newEnd) || !k.CreatedAt.Equal(now) || k.Name != "n" || k.Owner != "o" ||
-				k.Band != "gold" || *k.Limits.Concurrency != 3 || k.Budget.Nanos != 5 || k.Tags["a"] != "b" || k.Hash != issued.Secret.Hash() || k.Revision != 1 {
+				k.Band != "gold" || *k.Limits.Concurrency != 3 || k.Budget.Nanos != 5 || k.Tags["a"] != "b" || k.Hash != issued.Secret.Hash() || k.Revision != 1 ||
+				k.Lineage != "key_old" || !k.MayExplain {
 				t.Errorf("the new key is %+v", k)
 			}
 			if test.oldEnd.IsZero() {
@@ -244,6 +245,31 @@ func TestRotate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// However often a key is rotated, what is counted goes on under the first one's ID.
+func TestRotateKeepsTheLineage(t *testing.T) {
+	store := newStore()
+	s := newIssuer(t, store, nil)
+	first, err := s.Create(t.Context(), auth.Spec{}, me)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := first
+	for range 3 {
+		if last, err = s.Rotate(t.Context(), last.Key.ID, auth.Rotation{}, me); err != nil {
+			t.Fatal(err)
+		}
+		if id := auth.NewIdentity(last.Key); id.Lineage() != first.Key.ID || id.KeyID() == first.Key.ID {
+			t.Fatalf("key %s is of lineage %s; want %s", id.KeyID(), id.Lineage(), first.Key.ID)
+		}
+	}
+	if first.Key.Lineage != first.Key.ID || auth.NewIdentity(storage.Key{ID: "k"}).Lineage() != "k" {
+		t.Error("a key that follows none is not its own lineage")
+	}
+	if after := string(store.audits[len(store.audits)-2].After); !strings.Contains(after, `"lineage":"`+first.Key.ID+`"`) {
+		t.Errorf("audited as %s", after)
 	}
 }
 

@@ -50,6 +50,9 @@ type Spec struct {
 	Budget string `json:"budget,omitempty"`
 	// Expires is as [ParseExpiry] reads it; empty is never.
 	Expires string `json:"expires,omitempty"`
+	// MayExplain lets its requests learn which endpoints there are and how one is
+	// chosen.
+	MayExplain bool `json:"may_explain,omitempty"`
 	// Tags are the operator's own: at most 32, of 128 bytes each, name and value.
 	Tags map[string]string `json:"tags,omitempty"`
 }
@@ -156,7 +159,7 @@ func (s *Spec) record(now time.Time, bands []string, m Models) (k storage.Key, w
 		}
 	}
 	k = storage.Key{
-		Name: s.Name, Owner: s.Owner, Band: s.Band, Limits: s.Limits, Tags: maps.Clone(s.Tags), CreatedAt: now,
+		Name: s.Name, Owner: s.Owner, Band: s.Band, Limits: s.Limits, MayExplain: s.MayExplain, Tags: maps.Clone(s.Tags), CreatedAt: now,
 	}
 	if s.Budget != "" {
 		if k.Budget, err = ParseBudget(s.Budget); err != nil {

@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
-// BudgetPeriod is one period of one key's budget. It travels with every charge,
-// so that what was reserved before midnight is settled where it was reserved.
+// BudgetPeriod is one period of one key's budget, which the keys that follow it
+// share. It travels with every charge, so that what was reserved before midnight
+// is settled where it was reserved.
 type BudgetPeriod struct {
+	// KeyID is the key's Lineage.
 	KeyID  string
 	Period Period
 	// Start is when the period begins; zero for PeriodTotal.

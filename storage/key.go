@@ -33,6 +33,9 @@ type Key struct {
 	Limits Limits
 	// Budget bounds what it spends; nil is no bound.
 	Budget *Budget
+	// MayExplain: its requests may learn which endpoints there are and how one is
+	// chosen.
+	MayExplain bool
 	// Tags are the operator's own. At most 32, of 128 bytes each, name and value.
 	Tags map[string]string
 
@@ -44,6 +47,11 @@ type Key struct {
 	// Replaces is the ID of the key that this one was made to follow; empty if
 	// none.
 	Replaces string
+	// Lineage is the ID of the first of the keys that were made to follow each
+	// other up to this one; its own if it follows none. What its limits and its
+	// budget bound is counted by it, so that nothing begins anew when a key is
+	// replaced. Empty in a new key means its own ID; stores keep that.
+	Lineage string
 	// Revision is 1 for a new key and one more after each change. Stores set it.
 	Revision int64
 }
@@ -106,8 +114,8 @@ type Keys interface {
 	// ListKeys returns keys, the newest first, and the cursor of the next page,
 	// empty after the last.
 	ListKeys(ctx context.Context, q KeyQuery) (keys []Key, next string, err error)
-	// UpdateKey replaces all of a key but ID, Hash, Hint, CreatedAt and Replaces,
-	// and keeps an audit row. It returns ErrNotFound, or ErrConflict if
+	// UpdateKey replaces all of a key but ID, Hash, Hint, CreatedAt, Replaces and
+	// Lineage, and keeps an audit row. It returns ErrNotFound, or ErrConflict if
 	// k.Revision is not the one that is kept. An update whose audit row is there
 	// already was done and is not done again, so that it can be repeated.
 	UpdateKey(ctx context.Context, k Key, why Audit) error

@@ -127,6 +127,7 @@ func (k *Key) Validate() error {
 	f.timeOrZero("ExpiresAt", k.ExpiresAt)
 	f.timeOrZero("RevokedAt", k.RevokedAt)
 	f.text("Replaces", k.Replaces, 0, maxID)
+	f.text("Lineage", k.Lineage, 0, maxID)
 	return f.err()
 }
 

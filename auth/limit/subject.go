@@ -18,8 +18,9 @@ const (
 // limit that was changed holds from the next request on. What was counted is
 // kept under ID, whatever the limits become.
 type Subject struct {
-	// ID names the subject: the ID of a key. It comes from who authenticates,
-	// never from a client.
+	// ID names the subject: the lineage of a key, so that keys that follow each
+	// other share what is counted. It comes from who authenticates, never from a
+	// client.
 	ID     string
 	Limits Limits
 	// Budget bounds what it spends; the zero value is no bound.

@@ -59,6 +59,7 @@ type KeyServiceClient interface {
 	// their auth.cache_ttl. One that was revoked before stays as it was.
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
 	// RotateKey makes a key that is like another one, and gives that one an end.
+	// What was counted of the old key's limits and budget counts for the new one.
 	// Errors: failed_precondition for a key that was revoked or has expired.
 	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
 	// DescribeStore says where the keys are kept.
@@ -191,6 +192,7 @@ type KeyServiceHandler interface {
 	// their auth.cache_ttl. One that was revoked before stays as it was.
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
 	// RotateKey makes a key that is like another one, and gives that one an end.
+	// What was counted of the old key's limits and budget counts for the new one.
 	// Errors: failed_precondition for a key that was revoked or has expired.
 	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
 	// DescribeStore says where the keys are kept.

@@ -107,7 +107,12 @@ type Key struct {
 	// 1 for a new key and one more after each change.
 	Revision int64 `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`
 	// What the key is good for, by the server's clock.
-	State         KeyState `protobuf:"varint,15,opt,name=state,proto3,enum=llmgw.api.v1.KeyState" json:"state,omitempty"`
+	State KeyState `protobuf:"varint,15,opt,name=state,proto3,enum=llmgw.api.v1.KeyState" json:"state,omitempty"`
+	// ID of the first of the keys that were made to follow each other up to this
+	// one; its own if it follows none. Limits and budgets are counted by it.
+	Lineage string `protobuf:"bytes,16,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	// Its requests may learn which endpoints there are and how one is chosen.
+	MayExplain    bool `protobuf:"varint,17,opt,name=may_explain,json=mayExplain,proto3" json:"may_explain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -247,6 +252,20 @@ func (x *Key) GetState() KeyState {
 	return KeyState_KEY_STATE_UNSPECIFIED
 }
 
+func (x *Key) GetLineage() string {
+	if x != nil {
+		return x.Lineage
+	}
+	return ""
+}
+
+func (x *Key) GetMayExplain() bool {
+	if x != nil {
+		return x.MayExplain
+	}
+	return false
+}
+
 // KeyLimits bound what a key does in a minute and at once. Absent: no bound.
 // Others are 1 to 10^12, requests at once 1 to 10^6.
 type KeyLimits struct {
@@ -333,7 +352,10 @@ type CreateKeyRequest struct {
 	// Who asks, for the audit row: at most 200 bytes of printable text. The server
 	// believes it, since who can reach the API on loopback has a shell there.
 	// Empty: api.
-	Actor         string `protobuf:"bytes,10,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor string `protobuf:"bytes,10,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Let its requests learn which endpoints there are and how one is chosen, by
+	// the header x-llmgw-explain.
+	MayExplain    bool `protobuf:"varint,11,opt,name=may_explain,json=mayExplain,proto3" json:"may_explain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -436,6 +458,13 @@ func (x *CreateKeyRequest) GetActor() string {
 		return x.Actor
 	}
 	return ""
+}
+
+func (x *CreateKeyRequest) GetMayExplain() bool {
+	if x != nil {
+		return x.MayExplain
+	}
+	return false
 }
 
 // CreateKeyResponse is a new key.
@@ -1150,7 +1179,7 @@ var File_llmgw_api_v1_keys_proto protoreflect.FileDescriptor
 
 const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"\n" +
-	"\x17llmgw/api/v1/keys.proto\x12\fllmgw.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xeb\x04\n" +
+	"\x17llmgw/api/v1/keys.proto\x12\fllmgw.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x05\n" +
 	"\x03Key\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04hint\x18\x02 \x01(\tR\x04hint\x12\x12\n" +
@@ -1170,7 +1199,10 @@ const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"revoked_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\x12\x1f\n" +
 	"\breplaces\x18\r \x01(\tH\x01R\breplaces\x88\x01\x01\x12\x1a\n" +
 	"\brevision\x18\x0e \x01(\x03R\brevision\x12,\n" +
-	"\x05state\x18\x0f \x01(\x0e2\x16.llmgw.api.v1.KeyStateR\x05state\x1a7\n" +
+	"\x05state\x18\x0f \x01(\x0e2\x16.llmgw.api.v1.KeyStateR\x05state\x12\x18\n" +
+	"\alineage\x18\x10 \x01(\tR\alineage\x12\x1f\n" +
+	"\vmay_explain\x18\x11 \x01(\bR\n" +
+	"mayExplain\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -1182,7 +1214,7 @@ const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"\vconcurrency\x18\x03 \x01(\x03H\x02R\vconcurrency\x88\x01\x01B\x16\n" +
 	"\x14_requests_per_minuteB\x14\n" +
 	"\x12_tokens_per_minuteB\x0e\n" +
-	"\f_concurrency\"\x8a\x03\n" +
+	"\f_concurrency\"\xab\x03\n" +
 	"\x10CreateKeyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x16\n" +
@@ -1194,7 +1226,9 @@ const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"\aexpires\x18\b \x01(\tR\aexpires\x12<\n" +
 	"\x04tags\x18\t \x03(\v2(.llmgw.api.v1.CreateKeyRequest.TagsEntryR\x04tags\x12\x14\n" +
 	"\x05actor\x18\n" +
-	" \x01(\tR\x05actor\x1a7\n" +
+	" \x01(\tR\x05actor\x12\x1f\n" +
+	"\vmay_explain\x18\v \x01(\bR\n" +
+	"mayExplain\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"q\n" +

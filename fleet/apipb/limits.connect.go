@@ -41,8 +41,11 @@ type LimitServiceClient interface {
 	// GetLimits says what the next request of a key would be checked against: what
 	// enforcement itself counts by. It takes nothing.
 	//
+	// While the store cannot be asked it answers for keys that the server knows.
+	//
 	// Errors: not_found for a key that there is not; failed_precondition where the
-	// server enforces no limits; unavailable while the key cannot be looked up.
+	// server enforces no limits; unavailable while the store cannot be asked, for a
+	// key that the server does not know.
 	GetLimits(context.Context, *GetLimitsRequest) (*GetLimitsResponse, error)
 }
 
@@ -85,8 +88,11 @@ type LimitServiceHandler interface {
 	// GetLimits says what the next request of a key would be checked against: what
 	// enforcement itself counts by. It takes nothing.
 	//
+	// While the store cannot be asked it answers for keys that the server knows.
+	//
 	// Errors: not_found for a key that there is not; failed_precondition where the
-	// server enforces no limits; unavailable while the key cannot be looked up.
+	// server enforces no limits; unavailable while the store cannot be asked, for a
+	// key that the server does not know.
 	GetLimits(context.Context, *GetLimitsRequest) (*GetLimitsResponse, error)
 }
 

@@ -85,7 +85,14 @@ type GetLimitsResponse struct {
 	// Requests that may be under way at once. Absent: no bound.
 	Concurrency *int64 `protobuf:"varint,7,opt,name=concurrency,proto3,oneof" json:"concurrency,omitempty"`
 	// Absent: no bound.
-	Budget        *BudgetLimit `protobuf:"bytes,8,opt,name=budget,proto3" json:"budget,omitempty"`
+	Budget *BudgetLimit `protobuf:"bytes,8,opt,name=budget,proto3" json:"budget,omitempty"`
+	// ID of the first of the keys that were made to follow each other up to this
+	// one. All that is counted here is counted of these keys together.
+	Lineage string `protobuf:"bytes,9,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	// When the store was last asked for the key, which it cannot be now: the limits
+	// are as they were then, and whether the key was changed or ended since is not
+	// known. Absent: the store was asked now.
+	KeyReadAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=key_read_at,json=keyReadAt,proto3" json:"key_read_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -172,6 +179,20 @@ func (x *GetLimitsResponse) GetConcurrency() int64 {
 func (x *GetLimitsResponse) GetBudget() *BudgetLimit {
 	if x != nil {
 		return x.Budget
+	}
+	return nil
+}
+
+func (x *GetLimitsResponse) GetLineage() string {
+	if x != nil {
+		return x.Lineage
+	}
+	return ""
+}
+
+func (x *GetLimitsResponse) GetKeyReadAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeyReadAt
 	}
 	return nil
 }
@@ -355,7 +376,7 @@ const file_llmgw_api_v1_limits_proto_rawDesc = "" +
 	"\n" +
 	"\x19llmgw/api/v1/limits.proto\x12\fllmgw.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\")\n" +
 	"\x10GetLimitsRequest\x12\x15\n" +
-	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\xe2\x02\n" +
+	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\xb8\x03\n" +
 	"\x11GetLimitsResponse\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x123\n" +
@@ -365,7 +386,10 @@ const file_llmgw_api_v1_limits_proto_rawDesc = "" +
 	"token_debt\x18\x05 \x01(\x03R\ttokenDebt\x12\x1b\n" +
 	"\tin_flight\x18\x06 \x01(\x03R\binFlight\x12%\n" +
 	"\vconcurrency\x18\a \x01(\x03H\x00R\vconcurrency\x88\x01\x01\x121\n" +
-	"\x06budget\x18\b \x01(\v2\x19.llmgw.api.v1.BudgetLimitR\x06budgetB\x0e\n" +
+	"\x06budget\x18\b \x01(\v2\x19.llmgw.api.v1.BudgetLimitR\x06budget\x12\x18\n" +
+	"\alineage\x18\t \x01(\tR\alineage\x12:\n" +
+	"\vkey_read_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tkeyReadAtB\x0e\n" +
 	"\f_concurrency\"p\n" +
 	"\tRateState\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x03R\x05limit\x12\x1c\n" +
@@ -415,16 +439,17 @@ var file_llmgw_api_v1_limits_proto_depIdxs = []int32{
 	2, // 1: llmgw.api.v1.GetLimitsResponse.requests:type_name -> llmgw.api.v1.RateState
 	2, // 2: llmgw.api.v1.GetLimitsResponse.tokens:type_name -> llmgw.api.v1.RateState
 	3, // 3: llmgw.api.v1.GetLimitsResponse.budget:type_name -> llmgw.api.v1.BudgetLimit
-	5, // 4: llmgw.api.v1.RateState.reset:type_name -> google.protobuf.Duration
-	4, // 5: llmgw.api.v1.BudgetLimit.start:type_name -> google.protobuf.Timestamp
-	4, // 6: llmgw.api.v1.BudgetLimit.end:type_name -> google.protobuf.Timestamp
-	0, // 7: llmgw.api.v1.LimitService.GetLimits:input_type -> llmgw.api.v1.GetLimitsRequest
-	1, // 8: llmgw.api.v1.LimitService.GetLimits:output_type -> llmgw.api.v1.GetLimitsResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	4, // 4: llmgw.api.v1.GetLimitsResponse.key_read_at:type_name -> google.protobuf.Timestamp
+	5, // 5: llmgw.api.v1.RateState.reset:type_name -> google.protobuf.Duration
+	4, // 6: llmgw.api.v1.BudgetLimit.start:type_name -> google.protobuf.Timestamp
+	4, // 7: llmgw.api.v1.BudgetLimit.end:type_name -> google.protobuf.Timestamp
+	0, // 8: llmgw.api.v1.LimitService.GetLimits:input_type -> llmgw.api.v1.GetLimitsRequest
+	1, // 9: llmgw.api.v1.LimitService.GetLimits:output_type -> llmgw.api.v1.GetLimitsResponse
+	9, // [9:10] is the sub-list for method output_type
+	8, // [8:9] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_api_v1_limits_proto_init() }

@@ -40,8 +40,8 @@ func (v *governor) Identify(r *http.Request) (router.Identity, error) {
 func (v *governor) newCaller(id *auth.Identity) *caller {
 	c := &caller{id: id, models: v.models}
 	// Fairness is between keys: all that one key does is one tenant's, whatever
-	// sessions it names.
-	c.identity = router.Identity{Tenant: id.KeyID(), Band: id.Band(), MayUse: c.mayUse, Ref: c}
+	// sessions it names, and so is what the key does that replaces it.
+	c.identity = router.Identity{Tenant: id.Lineage(), Band: id.Band(), MayUse: c.mayUse, MayExplain: id.MayExplain(), Ref: c}
 	if c.subject, c.err = LimitSubject(id, &v.zones); c.err != nil {
 		v.log.Error("a key's budget cannot be enforced; its requests are refused", "key", id.KeyID(), "err", c.err)
 	}
@@ -68,7 +68,7 @@ func callerOf(id *router.Identity) *caller {
 // cannot enforce, as where its time zone is not known here; the rest of the result
 // holds then, too.
 func LimitSubject(id *auth.Identity, zones *limit.Zones) (limit.Subject, error) {
-	s := limit.Subject{ID: id.KeyID()}
+	s := limit.Subject{ID: id.Lineage()}
 	lim := id.Limits()
 	for _, l := range []struct {
 		from *int64

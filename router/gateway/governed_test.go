@@ -274,6 +274,92 @@ func TestBudgetForOne(t *testing.T) {
 	g.secret(a)
 }
 
+// A key that replaces another one begins with nothing anew: while both are good
+// they share windows, places and the budget, and afterwards the new one goes on.
+func TestRotatedKeysShareWhatIsCounted(t *testing.T) {
+	entered, hold := make(chan struct{}), make(chan struct{})
+	e := newRaw(t, func(x *exchange) {
+		if x.req.Header.Get("X-Request-Id") == "held" {
+			close(entered)
+			<-hold
+		}
+		good(x)
+	})
+	cfg := config(at("e", e.url))
+	cfg.Models = []catalog.Model{priced("m")}
+	g := newGoverned(t, cfg, nil)
+	id, old := g.key(auth.Spec{
+		Budget: auth.FormatAmount(100*worst(chatBody)) + "/day",
+		Limits: storage.Limits{RequestsPerMinute: new(int64(4)), Concurrency: new(int64(1))},
+	})
+	ask := func(key string, header ...string) answer {
+		return g.do("POST", chatPath, chatBody, append(bearer(key), header...)...)
+	}
+	if a := ask(old); a.status != 200 {
+		t.Fatalf("the old key: %d %s", a.status, a.body)
+	}
+	is, err := auth.NewIssuer(auth.IssuerDeps{Keys: g.store, Told: g.auth})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := is.Rotate(t.Context(), id, auth.Rotation{Overlap: time.Hour}, auth.By{Actor: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := next.Secret.Reveal()
+	g.keys = append(g.keys, fresh)
+	a := ask(fresh)
+	if a.status != 200 || a.header.Get("X-Ratelimit-Remaining-Requests") != "2" {
+		t.Errorf("the new key: %d, %s requests left", a.status, a.header.Get("X-Ratelimit-Remaining-Requests"))
+	}
+	held := make(chan answer, 1)
+	go func() { held <- ask(old, "X-Request-Id", "held") }()
+	<-entered
+	if a := ask(fresh); a.status != 429 || !strings.Contains(a.body, "under way") {
+		t.Errorf("the new key beside a request of the old one: %d %s", a.status, a.body)
+	}
+	close(hold)
+	if a := <-held; a.status != 200 {
+		t.Errorf("the request under way: %d %s", a.status, a.body)
+	}
+	g.idle()
+	if _, err := is.Revoke(t.Context(), id, auth.By{}); err != nil {
+		t.Fatal(err)
+	}
+	if a := ask(fresh); a.status != 200 {
+		t.Errorf("the new key alone: %d %s", a.status, a.body)
+	}
+	if a := ask(fresh); a.status != 429 {
+		t.Errorf("five requests in a minute: the fifth gets %d", a.status)
+	}
+	g.idle()
+	used, sum := map[string]int{}, int64(0)
+	for _, u := range g.rows("") {
+		if used[u.KeyID]++; u.Status == 200 {
+			sum += *u.CostNanos
+		}
+	}
+	st := g.state(next.Key.ID)
+	kept, err := g.store.Budget(context.Background(), storage.BudgetPeriod{KeyID: id, Period: storage.PeriodDay, Start: st.Budget.ID.Start})
+	if err != nil || sum == 0 || st.Budget.SpentNanos != sum || kept.SpentNanos != sum || used[id] != 2 || used[next.Key.ID] != 4 {
+		t.Errorf("rows of %v cost %d; the limiter has %+v, the store %+v, %v", used, sum, st.Budget, kept, err)
+	}
+	g.secret(a)
+}
+
+// Whoever's key may hear how endpoints are chosen is told; others are not.
+func TestKeyMayExplain(t *testing.T) {
+	e := newRaw(t, good)
+	g := newGoverned(t, config(at("e", e.url)), nil)
+	for _, may := range []bool{false, true} {
+		_, text := g.key(auth.Spec{MayExplain: may})
+		a := g.do("POST", chatPath, chatBody, append(bearer(text), "X-Llmgw-Explain", "1")...)
+		if told := strings.Contains(a.header.Get("X-Llmgw-Explain"), "pick=e"); a.status != 200 || told != may {
+			t.Errorf("may %v: %d, told %q", may, a.status, a.header.Get("X-Llmgw-Explain"))
+		}
+	}
+}
+
 // What a client who leaves has got is what is charged, within a piece, and its
 // engine stops.
 func TestDisconnectIsCharged(t *testing.T) {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
 
-const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurrency, budget_nanos, budget_period, budget_zone, tags, created_at, expires_at, revoked_at, replaces, revision`
+const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurrency, budget_nanos, budget_period, budget_zone, tags, created_at, expires_at, revoked_at, replaces, lineage, may_explain, revision`
 
 func scanKey(r scanner) (storage.Key, error) {
 	var (
@@ -24,13 +25,14 @@ func scanKey(r scanner) (storage.Key, error) {
 		expires, revoked *time.Time
 	)
 	err := r.Scan(&k.ID, &hash, &k.Hint, &k.Name, &k.Owner, &models, &k.Band, &k.Limits.RequestsPerMinute, &k.Limits.TokensPerMinute,
-		&k.Limits.Concurrency, &budget, &period, &zone, &tags, &created, &expires, &revoked, &k.Replaces, &k.Revision)
+		&k.Limits.Concurrency, &budget, &period, &zone, &tags, &created, &expires, &revoked, &k.Replaces, &k.Lineage, &k.MayExplain, &k.Revision)
 	if err != nil {
 		return k, err
 	}
 	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
 		return k, damaged("key %s: its hash has %d bytes", k.ID, len(hash))
 	}
+	k.Lineage = cmp.Or(k.Lineage, k.ID)
 	if err := rows.Unmarshal(models, &k.Models); err != nil {
 		return k, damaged("key %s: models: %v", k.ID, err)
 	}
@@ -55,13 +57,13 @@ func keyValues(k storage.Key) []any {
 	return []any{
 		k.ID, k.Hash[:], k.Hint, k.Name, k.Owner, rows.Models(k.Models), k.Band, k.Limits.RequestsPerMinute, k.Limits.TokensPerMinute,
 		k.Limits.Concurrency, budget, period, zone, rows.Tags(k.Tags), k.CreatedAt, orNull(k.ExpiresAt), orNull(k.RevokedAt),
-		k.Replaces, k.Revision,
+		k.Replaces, k.Lineage, k.MayExplain, k.Revision,
 	}
 }
 
 // insertKey keeps a new key. kept is false if its ID or hash is taken.
 func insertKey(ctx context.Context, tx pgx.Tx, k storage.Key) (kept bool, err error) {
-	tag, err := tx.Exec(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES (`+marks(19)+`) ON CONFLICT DO NOTHING`, keyValues(k)...)
+	tag, err := tx.Exec(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES (`+marks(21)+`) ON CONFLICT DO NOTHING`, keyValues(k)...)
 	return tag.RowsAffected() == 1, err
 }
 
@@ -175,7 +177,7 @@ func (s *Store) UpdateKey(ctx context.Context, k storage.Key, why storage.Audit)
 }
 
 func replaceKey(ctx context.Context, tx pgx.Tx, k storage.Key) error {
-	_, err := tx.Exec(ctx, `UPDATE keys SET (`+keyColumns+`) = (`+marks(19)+`) WHERE id = $1`, keyValues(k)...)
+	_, err := tx.Exec(ctx, `UPDATE keys SET (`+keyColumns+`) = (`+marks(21)+`) WHERE id = $1`, keyValues(k)...)
 	return err
 }
 

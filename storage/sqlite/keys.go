@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
 
-const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurrency, budget_nanos, budget_period, budget_zone, tags, created_at, expires_at, revoked_at, replaces, revision`
+const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurrency, budget_nanos, budget_period, budget_zone, tags, created_at, expires_at, revoked_at, replaces, lineage, may_explain, revision`
 
 type scanner interface{ Scan(dest ...any) error }
 
@@ -24,13 +25,14 @@ func scanKey(r scanner) (storage.Key, error) {
 		created                  int64
 	)
 	err := r.Scan(&k.ID, &hash, &k.Hint, &k.Name, &k.Owner, &models, &k.Band, &k.Limits.RequestsPerMinute, &k.Limits.TokensPerMinute,
-		&k.Limits.Concurrency, &budget, &period, &zone, &tags, &created, &expires, &revoked, &k.Replaces, &k.Revision)
+		&k.Limits.Concurrency, &budget, &period, &zone, &tags, &created, &expires, &revoked, &k.Replaces, &k.Lineage, &k.MayExplain, &k.Revision)
 	if err != nil {
 		return k, err
 	}
 	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
 		return k, damaged("key %s: its hash has %d bytes", k.ID, len(hash))
 	}
+	k.Lineage = cmp.Or(k.Lineage, k.ID)
 	if err := rows.Unmarshal(models, &k.Models); err != nil {
 		return k, damaged("key %s: models: %v", k.ID, err)
 	}
@@ -61,12 +63,12 @@ func keyValues(k storage.Key) []any {
 	return []any{
 		k.ID, k.Hash[:], k.Hint, k.Name, k.Owner, rows.Models(k.Models), k.Band, k.Limits.RequestsPerMinute, k.Limits.TokensPerMinute,
 		k.Limits.Concurrency, budget, period, zone, rows.Tags(k.Tags), k.CreatedAt.UnixMicro(), micros(k.ExpiresAt), micros(k.RevokedAt),
-		k.Replaces, k.Revision,
+		k.Replaces, k.Lineage, k.MayExplain, k.Revision,
 	}
 }
 
 func insertKey(ctx context.Context, tx *sql.Tx, k storage.Key) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES (`+marks(19)+`)`, keyValues(k)...)
+	_, err := tx.ExecContext(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES (`+marks(21)+`)`, keyValues(k)...)
 	return err
 }
 
@@ -174,7 +176,7 @@ func (s *Store) UpdateKey(ctx context.Context, k storage.Key, why storage.Audit)
 }
 
 func replaceKey(ctx context.Context, tx *sql.Tx, k storage.Key) error {
-	_, err := tx.ExecContext(ctx, `REPLACE INTO keys (`+keyColumns+`) VALUES (`+marks(19)+`)`, keyValues(k)...)
+	_, err := tx.ExecContext(ctx, `REPLACE INTO keys (`+keyColumns+`) VALUES (`+marks(21)+`)`, keyValues(k)...)
 	return err
 }
 

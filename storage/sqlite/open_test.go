@@ -81,6 +81,26 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// What an older program has exported is imported.
+func TestImportOlder(t *testing.T) {
+	text, err := os.ReadFile("testdata/dump-1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/schema-1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, filepath.Join(t.TempDir(), "llmgw.db"))
+	defer end(t, s)
+	if err := s.Import(t.Context(), bytes.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	if got := storagetest.Export(t, s); !bytes.Equal(got, want) {
+		t.Errorf("it holds something else:\n%s\nwant\n%s", got, want)
+	}
+}
+
 // The schema is told without making or changing a file.
 func TestSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "llmgw.db")

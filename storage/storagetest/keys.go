@@ -15,6 +15,9 @@ func testKeys(t *testing.T, open Open) {
 		want := k
 		want.CreatedAt = k.CreatedAt.Truncate(time.Microsecond)
 		want.Revision = 1
+		if k.Lineage == "" {
+			want.Lineage = k.ID
+		}
 		got, err := s.Key(ctx, k.ID)
 		ok(t, err)
 		equal(t, "by ID", got, want)
@@ -48,6 +51,8 @@ func testKeyIdentity(t *testing.T, open Open) {
 		"another name":        func(k *storage.Key) { k.Name = "x" },
 		"no budget":           func(k *storage.Key) { k.Budget = nil },
 		"every model":         func(k *storage.Key) { k.Models = nil },
+		"another lineage":     func(k *storage.Key) { k.Lineage = "full" },
+		"another right":       func(k *storage.Key) { k.MayExplain = false },
 		"another limit":       func(k *storage.Key) { k.Limits.Concurrency = new(int64(5)) },
 		"the ID of another":   func(k *storage.Key) { k.Hash = storage.KeyHash{7} },
 		"the hash of another": func(k *storage.Key) { k.ID = "another" },
@@ -71,11 +76,12 @@ func testKeyUpdate(t *testing.T, open Open) {
 	ok(t, err)
 
 	changed := storage.Key{
-		ID: "full", Hash: storage.KeyHash{42}, Hint: "no", Name: "new", Owner: "bob", CreatedAt: epoch.Add(time.Hour), Replaces: "no", Revision: 1,
+		ID: "full", Hash: storage.KeyHash{42}, Hint: "no", Name: "new", Owner: "bob", CreatedAt: epoch.Add(time.Hour), Replaces: "no", Lineage: "no", Revision: 1,
 	}
 	ok(t, s.UpdateKey(ctx, changed, because("change")))
 	want := storage.Key{
-		ID: "full", Hash: kept.Hash, Hint: kept.Hint, Name: "new", Owner: "bob", CreatedAt: kept.CreatedAt, Replaces: kept.Replaces, Revision: 2,
+		ID: "full", Hash: kept.Hash, Hint: kept.Hint, Name: "new", Owner: "bob", CreatedAt: kept.CreatedAt, Replaces: kept.Replaces,
+		Lineage: kept.Lineage, Revision: 2,
 	}
 	got, err := s.Key(ctx, "full")
 	ok(t, err)
@@ -98,6 +104,7 @@ func testKeyRevoke(t *testing.T, open Open) {
 	k, err := s.RevokeKey(ctx, simpleKey(1).ID, at, because("revoke"))
 	ok(t, err)
 	want := simpleKey(1)
+	want.Lineage = want.ID
 	want.RevokedAt, want.Revision = at.Truncate(time.Microsecond), 2
 	equal(t, "revoked", k, want)
 	again, err := s.RevokeKey(ctx, k.ID, at.Add(time.Hour), because("revoke again"))

@@ -113,7 +113,7 @@ func fullKey() storage.Key {
 		Band: "gold", Limits: storage.Limits{RequestsPerMinute: new(int64(60)), TokensPerMinute: new(int64(100_000)), Concurrency: new(int64(4))},
 		Budget: &storage.Budget{Nanos: 1_500_000_000, Period: storage.PeriodMonth, Zone: "Europe/Berlin"},
 		Tags:   map[string]string{"env": "prod", "empty": ""}, CreatedAt: epoch.Add(123456789), ExpiresAt: epoch.Add(time.Hour),
-		RevokedAt: epoch.Add(30 * time.Minute), Replaces: "old",
+		RevokedAt: epoch.Add(30 * time.Minute), Replaces: "old", Lineage: "oldest", MayExplain: true,
 	}
 }
 

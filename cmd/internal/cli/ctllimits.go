@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"github.com/llmgw/llmgw/auth"
 	"github.com/llmgw/llmgw/fleet/apipb"
@@ -30,6 +31,13 @@ func (c *ctlLimitsCmd) Run(ctx context.Context, streams Streams) error {
 	return show(&c.ctlFlags, streams.Out, resp, func(w io.Writer, l *apipb.GetLimitsResponse) error {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(t, "key\t%s\n", l.GetKeyId())
+		if l.GetLineage() != l.GetKeyId() {
+			fmt.Fprintf(t, "lineage\t%s, with which all below is counted together\n", l.GetLineage())
+		}
+		if read := l.GetKeyReadAt(); read != nil {
+			ago := l.GetAt().AsTime().Sub(read.AsTime()).Round(time.Second)
+			fmt.Fprintf(t, "store\tdoes not answer; limits are those of %v ago, and whether the key was changed or ended since is not known\n", ago)
+		}
 		writeStanding(t, l)
 		return t.Flush()
 	})

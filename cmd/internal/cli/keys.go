@@ -40,6 +40,7 @@ type keysCreateCmd struct {
 	TPM                *int64            `name:"tpm" placeholder:"N" help:"Tokens per minute."`
 	Concurrency        *int64            `placeholder:"N" help:"Requests at once."`
 	Budget             *string           `placeholder:"AMOUNT/PERIOD[@ZONE]" help:"What it may spend in a day, week, month or in total, such as 1.50/day or 100/month@Europe/Berlin. Days begin in UTC without a zone."`
+	MayExplain         bool              `help:"Let its requests learn which endpoints there are and how one is chosen, by the header x-llmgw-explain."`
 	Expires            *string           `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-31T00:00:00Z, or how long it lives, such as 90d or 12h. Without it never."`
 	Tag                map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"A tag of yours; may be given several times."`
 	JSON               bool              `name:"json" help:"Print one JSON object, with id and key."`
@@ -49,7 +50,7 @@ type keysCreateCmd struct {
 // mean less than was meant: a script's variable that is not set.
 func (c *keysCreateCmd) request() (*apipb.CreateKeyRequest, error) {
 	req := &apipb.CreateKeyRequest{
-		Name: c.Name, Owner: c.Owner, AllowUnknownModels: c.AllowUnknownModels, Tags: c.Tag, Actor: actor(),
+		Name: c.Name, Owner: c.Owner, AllowUnknownModels: c.AllowUnknownModels, MayExplain: c.MayExplain, Tags: c.Tag, Actor: actor(),
 		Limits: &apipb.KeyLimits{RequestsPerMinute: c.RPM, TokensPerMinute: c.TPM, Concurrency: c.Concurrency},
 	}
 	for _, list := range c.Models {
@@ -312,12 +313,18 @@ func (s shownKey) write(w io.Writer) error {
 	if b := s.key.GetBudget(); b != nil {
 		line("spent", budgetText(b))
 	}
+	if k.GetMayExplain() {
+		line("explain", "its requests may learn how endpoints are chosen")
+	}
 	for _, name := range slices.Sorted(maps.Keys(k.GetTags())) {
 		line("tag", name+"="+k.GetTags()[name])
 	}
 	line("created", timeText(k.GetCreatedAt()))
 	if k.Replaces != nil {
 		line("replaces", k.GetReplaces())
+	}
+	if k.GetLineage() != k.GetId() {
+		line("lineage", k.GetLineage()+", by which limits and the budget are counted")
 	}
 	line("revision", fmt.Sprint(k.GetRevision()))
 	if s.limits == nil {

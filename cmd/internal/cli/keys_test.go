@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -167,6 +168,12 @@ func TestKeysByServer(t *testing.T) {
 	id, secret, ok := strings.Cut(strings.TrimPrefix(out, "id: "), "\nkey: ")
 	if others.WriteString(errs); !ok || !strings.HasPrefix(secret, "llmgw_") || !strings.Contains(errs, "the old key "+made.ID+": usable until ") {
 		t.Errorf("rotate: %q %q", out, errs)
+	}
+	for _, cmd := range [][]string{{"ctl", "limits"}, {"keys", "show"}} {
+		if out := keep(must(t, append(cmd, id, "--admin", a.url)...)); !regexp.MustCompile(`(?m)^lineage +`+made.ID+", ").MatchString(out) ||
+			!strings.Contains(out, "requests   59 of 60 left") || !strings.Contains(out, "under way  1 of 4") {
+			t.Errorf("%v of the new key:\n%s", cmd, out)
+		}
 	}
 	if out := keep(must(t, "keys", "revoke", id, "--admin", a.url)); !strings.HasPrefix(out, id+" revoked 20") {
 		t.Errorf("revoke: %q", out)

@@ -71,7 +71,7 @@ func by(actor string) auth.By { return auth.By{Actor: cmp.Or(actor, "api")} }
 func (s *Keys) CreateKey(ctx context.Context, req *apipb.CreateKeyRequest) (*apipb.CreateKeyResponse, error) {
 	spec := auth.Spec{
 		Name: req.GetName(), Owner: req.GetOwner(), AllowUnknownModels: req.GetAllowUnknownModels(), Band: req.GetBand(),
-		Budget: req.GetBudget(), Expires: req.GetExpires(), Tags: req.GetTags(),
+		Budget: req.GetBudget(), Expires: req.GetExpires(), MayExplain: req.GetMayExplain(), Tags: req.GetTags(),
 	}
 	// The protocol cannot tell an empty list from none, and auth refuses that one.
 	if len(req.GetModels()) > 0 {
@@ -119,7 +119,7 @@ func (s *Keys) GetKey(ctx context.Context, req *apipb.GetKeyRequest) (*apipb.Get
 		return nil, err
 	}
 	start, end := sub.Budget.Around(s.deps.Now())
-	state, err := s.deps.Store.Budget(ctx, storage.BudgetPeriod{KeyID: k.ID, Period: k.Budget.Period, Start: start})
+	state, err := s.deps.Store.Budget(ctx, storage.BudgetPeriod{KeyID: sub.ID, Period: k.Budget.Period, Start: start})
 	if err != nil {
 		return nil, storeError(err)
 	}
@@ -181,8 +181,8 @@ type keyLister interface {
 const mostLooked = 20_000
 
 func findKey(ctx context.Context, store keyLister, id string) (storage.Key, error) {
-	if strings.HasPrefix(id, secretPrefix) && !strings.Contains(id, "...") { // a hint has dots
-		return storage.Key{}, api.Invalid(errors.New("that begins like a key itself and is not repeated here; want its ID, such as key_abcdefghijklmnopqrst; the list of keys shows it beside the key's first and last characters"))
+	if err := noSecret(id); err != nil {
+		return storage.Key{}, err
 	}
 	k, err := store.Key(ctx, id)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -214,6 +214,14 @@ func findKey(ctx context.Context, store keyLister, id string) (storage.Key, erro
 	return k, api.NotFound(errors.New(text))
 }
 
+// noSecret refuses what may be a key itself where its ID is wanted.
+func noSecret(id string) error {
+	if strings.HasPrefix(id, secretPrefix) && !strings.Contains(id, "...") { // a hint has dots
+		return api.Invalid(errors.New("that begins like a key itself and is not repeated here; want its ID, such as key_abcdefghijklmnopqrst; the list of keys shows it beside the key's first and last characters"))
+	}
+	return nil
+}
+
 // secretPrefix is what every key begins with, and no ID.
 const secretPrefix = "llmgw_"
 
@@ -242,6 +250,7 @@ func (s *Keys) key(k *storage.Key) *apipb.Key {
 		Id: k.ID, Hint: k.Hint, Name: k.Name, Owner: k.Owner, Models: slices.Clone(k.Models), Band: k.Band, Tags: k.Tags,
 		Limits:    &apipb.KeyLimits{RequestsPerMinute: k.Limits.RequestsPerMinute, TokensPerMinute: k.Limits.TokensPerMinute, Concurrency: k.Limits.Concurrency},
 		CreatedAt: stamp(k.CreatedAt), ExpiresAt: stamp(k.ExpiresAt), RevokedAt: stamp(k.RevokedAt), Revision: k.Revision,
+		Lineage: cmp.Or(k.Lineage, k.ID), MayExplain: k.MayExplain,
 		State: apipb.KeyState_KEY_STATE_USABLE,
 	}
 	if k.Budget != nil {

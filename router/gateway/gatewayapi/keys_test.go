@@ -62,6 +62,7 @@ func TestKeys(t *testing.T) {
 	made, err := keys.CreateKey(ctx, &apipb.CreateKeyRequest{
 		Name: "ci", Owner: "team-a", Band: "gold", Budget: "1.50/day@Europe/Berlin", Expires: "90d", Tags: map[string]string{"env": "prod"},
 		Limits: &apipb.KeyLimits{RequestsPerMinute: new(int64(60)), Concurrency: new(int64(4))}, Actor: "cli:root@host",
+		MayExplain: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,7 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := rotated.GetKey(); n.GetReplaces() != k.GetId() || rotated.GetSecret() == made.GetSecret() || rotated.OldNotEnded != nil ||
+	if n := rotated.GetKey(); n.GetReplaces() != k.GetId() || n.GetLineage() != k.GetId() || !n.GetMayExplain() || rotated.GetSecret() == made.GetSecret() || rotated.OldNotEnded != nil ||
 		!rotated.GetOld().GetExpiresAt().AsTime().Equal(start.Add(time.Hour)) {
 		t.Errorf("rotated: %v, the old one %v", n, rotated.GetOld())
 	}
@@ -276,12 +277,52 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := got.GetBudget()
-	if got.GetRequests().GetRemaining() != 8 || got.GetTokens().GetRemaining() != 750 || got.GetInFlight() != 1 || got.GetConcurrency() != 3 ||
+	if got.GetRequests().GetRemaining() != 8 || got.GetTokens().GetRemaining() != 750 || got.GetInFlight() != 1 || got.KeyReadAt != nil || got.GetLineage() != id || got.GetConcurrency() != 3 ||
 		!b.GetKnown() || !b.GetWhole() || b.GetSpentNanos() != 250_000_000 || b.GetReservedNanos() != 100_000_000 || b.GetFreeNanos() != 1_650_000_000 || b.GetEnd() != nil {
 		t.Errorf("limits %v", got)
 	}
 	if _, err := limits.GetLimits(ctx, &apipb.GetLimitsRequest{KeyId: "key_none"}); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("no such key: %v", err)
+	}
+}
+
+// While the store is away limits are told of keys that the server knows, with when
+// they were read; of others nothing is made up.
+func TestLimitsWithoutTheStore(t *testing.T) {
+	st := openStore(t)
+	k := storage.Key{ID: "key_b", Lineage: "key_a", Limits: storage.Limits{RequestsPerMinute: new(int64(10))}, CreatedAt: start}
+	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, err := gatewayapi.NewLimits(gatewayapi.LimitsDeps{
+		Keys: st, Now: func() time.Time { return start },
+		State: func(_ context.Context, now time.Time, s *limit.Subject) limit.State { return limiter.State(now, s) },
+		Known: func(id string) (*auth.Identity, time.Time, bool) {
+			return auth.NewIdentity(k), start.Add(-time.Minute), id == k.ID
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limits.GetLimits(t.Context(), &apipb.GetLimitsRequest{KeyId: "key_b"}); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("the store has no such key: %v", err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limiter.TryAcquire(start, &limit.Subject{ID: "key_a", Limits: limit.Limits{RequestsPerMinute: 10}}, limit.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := limits.GetLimits(t.Context(), &apipb.GetLimitsRequest{KeyId: "key_b"})
+	if err != nil || got.GetKeyId() != "key_b" || got.GetLineage() != "key_a" || got.GetRequests().GetRemaining() != 9 ||
+		!got.GetKeyReadAt().AsTime().Equal(start.Add(-time.Minute)) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for id, want := range map[string]error{"key_c": api.ErrUnavailable, "llmgw_abcdefghi": api.ErrInvalid} {
+		if _, err := limits.GetLimits(t.Context(), &apipb.GetLimitsRequest{KeyId: id}); !errors.Is(err, want) || strings.Contains(err.Error(), "llmgw_abc") {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }
 

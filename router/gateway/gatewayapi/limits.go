@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -12,6 +13,7 @@ import (
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/fleet/apipb"
 	"github.com/llmgw/llmgw/router/gateway"
+	"github.com/llmgw/llmgw/storage"
 )
 
 // LimitsDeps are the collaborators of Limits.
@@ -20,6 +22,8 @@ type LimitsDeps struct {
 	Keys KeyStore
 	// State is the limiter's: what enforcement counts by. Required.
 	State func(ctx context.Context, now time.Time, s *limit.Subject) limit.State
+	// Known is the authenticator's: what is asked while Keys is away. nil: nobody.
+	Known func(keyID string) (id *auth.Identity, asked time.Time, ok bool)
 	Now   func() time.Time // nil is time.Now
 }
 
@@ -44,18 +48,19 @@ func NewLimits(deps LimitsDeps) (*Limits, error) {
 
 // GetLimits implements api.Limits.
 func (l *Limits) GetLimits(ctx context.Context, req *apipb.GetLimitsRequest) (*apipb.GetLimitsResponse, error) {
-	k, err := findKey(ctx, l.deps.Keys, req.GetKeyId())
+	who, read, err := l.key(ctx, req.GetKeyId())
 	if err != nil {
 		return nil, err
 	}
-	sub, err := gateway.LimitSubject(auth.NewIdentity(k), &l.zones)
+	sub, err := gateway.LimitSubject(who, &l.zones)
 	if err != nil {
 		return nil, err
 	}
 	now := l.deps.Now()
 	st := l.deps.State(ctx, now, &sub)
 	out := &apipb.GetLimitsResponse{
-		KeyId: k.ID, At: stamp(now), Requests: rate(st.Rates.Requests), Tokens: rate(st.Rates.Tokens), TokenDebt: st.Debt, InFlight: st.Inflight,
+		KeyId: who.KeyID(), Lineage: sub.ID, KeyReadAt: stamp(read), At: stamp(now),
+		Requests: rate(st.Rates.Requests), Tokens: rate(st.Rates.Tokens), TokenDebt: st.Debt, InFlight: st.Inflight,
 	}
 	if st.Concurrency > 0 {
 		out.Concurrency = &st.Concurrency
@@ -69,6 +74,32 @@ func (l *Limits) GetLimits(ctx context.Context, req *apipb.GetLimitsRequest) (*a
 		}
 	}
 	return out, nil
+}
+
+// storeWait is how long the store is waited for before memory is asked.
+const storeWait = 2 * time.Second
+
+// key returns a key by the store's word; while the store is away as enforcement
+// has it, and when it was read.
+func (l *Limits) key(ctx context.Context, id string) (who *auth.Identity, read time.Time, err error) {
+	if err := noSecret(id); err != nil {
+		return nil, read, err
+	}
+	timed, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	k, err := l.deps.Keys.Key(timed, id)
+	switch {
+	case err == nil:
+		return auth.NewIdentity(k), read, nil
+	case !errors.Is(err, storage.ErrUnavailable):
+		_, err = findKey(ctx, l.deps.Keys, id) // with those that may have been meant
+		return nil, read, err
+	case l.deps.Known != nil:
+		if who, read, ok := l.deps.Known(id); ok {
+			return who, read, nil
+		}
+	}
+	return nil, read, api.Unavailable(fmt.Errorf("the store does not answer, and this server holds no key %q in memory: what limits it has is not known: %s", id, plain(err)))
 }
 
 func rate(r limit.Rate) *apipb.RateState {

@@ -19,8 +19,9 @@ import (
 
 const (
 	format = "llmgw-store"
-	// Version is that of the form. A reader takes every one up to it.
-	Version = 1
+	// Version is that of the form. A reader takes every one up to it. Version 2
+	// has a key's lineage and may_explain.
+	Version = 2
 	// maxLine bounds a line: two states of an audit row of 64 KiB, each byte
 	// escaped, fit six times.
 	maxLine = 4 << 20

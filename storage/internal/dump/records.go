@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -34,16 +35,22 @@ type Key struct {
 	ExpiresAt *int64            `json:"expires_at,omitempty"`
 	RevokedAt *int64            `json:"revoked_at,omitempty"`
 	Replaces  string            `json:"replaces,omitempty"`
+	Lineage   string            `json:"lineage,omitempty"` // empty: its own ID
+	Explain   bool              `json:"may_explain,omitempty"`
 	Revision  int64             `json:"revision"`
 }
 
 // FromKey is k as a line.
 func FromKey(k storage.Key) Record {
-	return Record{Key: &Key{
+	out := &Key{
 		ID: k.ID, Hash: hex.EncodeToString(k.Hash[:]), Hint: k.Hint, Name: k.Name, Owner: k.Owner, Models: k.Models, Band: k.Band,
 		Limits: k.Limits, Budget: k.Budget, Tags: k.Tags, CreatedAt: k.CreatedAt.UnixMicro(), ExpiresAt: micros(k.ExpiresAt),
-		RevokedAt: micros(k.RevokedAt), Replaces: k.Replaces, Revision: k.Revision,
-	}}
+		RevokedAt: micros(k.RevokedAt), Replaces: k.Replaces, Explain: k.MayExplain, Revision: k.Revision,
+	}
+	if k.Lineage != k.ID {
+		out.Lineage = k.Lineage
+	}
+	return Record{Key: out}
 }
 
 // Storage is the key, or ErrInvalid.
@@ -51,7 +58,7 @@ func (k *Key) Storage() (storage.Key, error) {
 	out := storage.Key{
 		ID: k.ID, Hint: k.Hint, Name: k.Name, Owner: k.Owner, Models: k.Models, Band: k.Band, Limits: k.Limits, Budget: k.Budget,
 		Tags: k.Tags, CreatedAt: rows.FromMicros(k.CreatedAt), ExpiresAt: fromMicros(k.ExpiresAt), RevokedAt: fromMicros(k.RevokedAt),
-		Replaces: k.Replaces, Revision: k.Revision,
+		Replaces: k.Replaces, Lineage: cmp.Or(k.Lineage, k.ID), MayExplain: k.Explain, Revision: k.Revision,
 	}
 	if n, err := hex.Decode(out.Hash[:], []byte(k.Hash[:min(len(k.Hash), 2*len(out.Hash))])); err != nil || n != len(out.Hash) || len(k.Hash) != 2*n {
 		return out, invalid(fmt.Sprintf("key %q: its hash is not 64 digits", k.ID))

@@ -154,7 +154,7 @@ func (g *governance) services(deps *api.Deps, cfg config.Config, models func() a
 	if err != nil {
 		return err
 	}
-	limits, err := gatewayapi.NewLimits(gatewayapi.LimitsDeps{Keys: g.store, State: g.limiter.State})
+	limits, err := gatewayapi.NewLimits(gatewayapi.LimitsDeps{Keys: g.store, State: g.limiter.State, Known: g.auth.Known})
 	if err != nil {
 		return err
 	}
