@@ -56,7 +56,8 @@ type IssuerDeps struct {
 // store does.
 type Issuer struct{ deps IssuerDeps }
 
-// By says who asks for a change, for the audit row.
+// By says who asks for a change, for the audit row, which keeps what it may of it:
+// see [storage.Audit.Tidy].
 type By struct {
 	Actor     string // such as cli:root@host, or a key's ID
 	RequestID string // empty if none
@@ -283,6 +284,7 @@ func (s *Issuer) audit(action, target string, before, after *storage.Key, by By)
 		return storage.Audit{}, err
 	}
 	a := storage.Audit{ID: id, At: s.now(), Actor: by.Actor, Action: action, Target: target, RequestID: by.RequestID}
+	a.Tidy() // whoever calls may have it from outside
 	for _, side := range []struct {
 		key *storage.Key
 		out *json.RawMessage

@@ -166,6 +166,19 @@ func TestLargestAuditRow(t *testing.T) {
 	}
 }
 
+// Who asks is told as he says, as far as it can be kept: it fails no change.
+func TestAuditRowIsTidied(t *testing.T) {
+	store := newStore()
+	by := auth.By{Actor: "cli:\x1b[31mroot\n" + strings.Repeat("x", 300), RequestID: strings.Repeat("r", 300)}
+	if _, err := newIssuer(t, store, nil).Create(t.Context(), auth.Spec{}, by); err != nil {
+		t.Fatal(err)
+	}
+	row := store.audits[0]
+	if err := row.Validate(); err != nil || len(row.RequestID) != 128 || !strings.HasPrefix(row.Actor, "cli:\uFFFD[31mroot\uFFFDx") {
+		t.Errorf("%q, %q, %v", row.Actor, row.RequestID, err)
+	}
+}
+
 func TestCreateFails(t *testing.T) {
 	store := newStore()
 	calls := 0

@@ -169,24 +169,6 @@ func (u *Usage) texts() [9]*string {
 //nolint:gochecknoglobals // a constant table
 var usageTexts = [9]string{"Owner", "Asked", "Model", "Endpoint", "Provider", "Path", "Router", "Result", "Code"}
 
-// Tidy makes the row's texts such as can be kept: what is not UTF-8, and NUL,
-// becomes U+FFFD, and what is longer than 256 bytes is cut. It leaves KeyID and
-// RequestID alone, which are not for clients to choose.
-func (u *Usage) Tidy() {
-	for _, text := range u.texts() {
-		if len(*text) <= maxText && keepable(*text) {
-			continue
-		}
-		// Cut before and after: a replacement is longer than what it replaces.
-		s := strings.ReplaceAll(strings.ToValidUTF8((*text)[:min(len(*text), maxText)], "\uFFFD"), "\x00", "\uFFFD")
-		for len(s) > maxText {
-			_, n := utf8.DecodeLastRuneInString(s)
-			s = s[:len(s)-n]
-		}
-		*text = s
-	}
-}
-
 // Validate reports every fault of an audit row, joined. Each wraps ErrInvalid.
 // Stores ask it.
 func (a *Audit) Validate() error {

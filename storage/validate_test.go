@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -111,18 +112,28 @@ func wantFault(t *testing.T, err error, want string) {
 	}
 }
 
-// Whatever a client sent, its row can be kept; what could be is not touched.
-func TestUsageTidy(t *testing.T) {
+// Whatever comes from outside, its row can be kept and shown; what could be is not
+// touched.
+func TestTidy(t *testing.T) {
+	hidden := func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 	rapid.Check(t, func(t *rapid.T) {
-		text := string(rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "text"))
+		bytes := rapid.SliceOfN(rapid.Byte(), 0, 300)
+		text := rapid.OneOf(rapid.StringN(0, 200, 600), rapid.Map(bytes, func(b []byte) string { return string(b) })).Draw(t, "text")
 		u := storage.Usage{RequestID: "r", Asked: text, Model: "qwen3", Source: storage.SourceNone, At: time.Unix(1, 0)}
-		kept := len(text) <= 256 && utf8.ValidString(text) && !strings.Contains(text, "\x00")
+		a := storage.Audit{ID: "a", Action: "x", Actor: text, Target: text, RequestID: text, At: time.Unix(1, 0)}
 		u.Tidy()
-		if err := u.Validate(); err != nil {
+		a.Tidy()
+		if err := errors.Join(u.Validate(), a.Validate()); err != nil {
 			t.Fatal(err)
 		}
-		if kept && u.Asked != text || u.Model != "qwen3" {
-			t.Fatalf("%q became %q, the model %q", text, u.Asked, u.Model)
+		for tidied, most := range map[*string]int{&u.Asked: 256, &a.Actor: 256, &a.Target: 256, &a.RequestID: 128} {
+			kept := len(text) <= most && utf8.ValidString(text) && !strings.ContainsFunc(text, hidden)
+			if strings.ContainsFunc(*tidied, hidden) || kept && *tidied != text {
+				t.Fatalf("%q became %q", text, *tidied)
+			}
+		}
+		if u.Model != "qwen3" {
+			t.Fatalf("the model became %q", u.Model)
 		}
 	})
 }
