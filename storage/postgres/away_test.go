@@ -8,13 +8,17 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/postgres"
 	"github.com/llmgw/llmgw/storage/storagetest"
 )
 
@@ -128,8 +132,18 @@ func TestAway(t *testing.T) {
 	p, dsn := through(t, cfg.DSN)
 	cfg.DSN = dsn
 	p.cut()
-	s := closed(t, cfg)
+	reg := prometheus.NewRegistry()
+	s, err := postgres.New(cfg, postgres.Deps{Registerer: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer s.Close()
+	up := func(want string) func() bool {
+		return func() bool {
+			text := "# HELP llmgw_store_up 1 while the store is open and reached; 0 while every call is refused.\n# TYPE llmgw_store_up gauge\nllmgw_store_up " + want + "\n"
+			return testutil.GatherAndCompare(reg, strings.NewReader(text), "llmgw_store_up") == nil
+		}
+	}
 	storagetest.Unavailable(t.Context(), t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -162,7 +176,9 @@ func TestAway(t *testing.T) {
 		p.cut()
 		poll(t, func() bool { _, err := s.Key(ctx, "k"); return errors.Is(err, storage.ErrUnavailable) })
 		storagetest.Unavailable(ctx, t, s)
+		poll(t, up("0"))
 		p.mend()
+		poll(t, up("1"))
 	}
 	wg.Wait()
 	rows, _, err := s.ListUsage(ctx, storage.UsageQuery{})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/llmgw/llmgw/storage"
 )
 
@@ -69,4 +71,6 @@ func (c Config) Validate() error {
 type Deps struct {
 	// Logger gets changes of state: reached, away and why. Nil discards.
 	Logger *slog.Logger
+	// Registerer gets the store's metrics. Nil leaves them unregistered.
+	Registerer prometheus.Registerer
 }

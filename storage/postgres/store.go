@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/meter"
 )
 
 // Store keeps everything in one PostgreSQL schema. Its methods may be called
@@ -22,6 +23,7 @@ import (
 type Store struct {
 	cfg    Config
 	log    *slog.Logger
+	met    meter.Meter
 	lost   chan struct{} // has room for one: calls found the server away
 	opener sync.Mutex    // held while opening
 
@@ -46,7 +48,13 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Store{cfg: cfg, log: deps.Logger, lost: make(chan struct{}, 1), why: errNotOpened}, nil
+	s := &Store{cfg: cfg, log: deps.Logger, lost: make(chan struct{}, 1), why: errNotOpened}
+	met, err := meter.New(deps.Registerer, s.reached)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	s.met = met
+	return s, nil
 }
 
 // Open connects and brings the schema to this program's. It fails if that cannot
@@ -179,6 +187,13 @@ func (s *Store) ping(ctx context.Context) error {
 	return nil
 }
 
+// reached reports whether calls are let through.
+func (s *Store) reached() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.pool != nil && s.why == nil
+}
+
 func (s *Store) setRunning(running bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +244,8 @@ func (s *Store) Close() error {
 }
 
 // call runs f with the pool, again if nothing was done for a reason that passes.
-func (s *Store) call(ctx context.Context, op string, bounded bool, f func(ctx context.Context, pool *pgxpool.Pool) error) error {
+func (s *Store) call(ctx context.Context, op string, bounded bool, f func(ctx context.Context, pool *pgxpool.Pool) error) (err error) {
+	defer func(began time.Time) { s.met.Ended(op, began, err) }(time.Now())
 	s.mu.RLock()
 	pool, why := s.pool, s.why
 	s.mu.RUnlock()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/llmgw/llmgw/storage"
 )
 
@@ -61,4 +63,6 @@ func (c Config) Validate() error {
 type Deps struct {
 	// Logger gets changes of state: opened, and why not. Nil discards.
 	Logger *slog.Logger
+	// Registerer gets the store's metrics. Nil leaves them unregistered.
+	Registerer prometheus.Registerer
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	_ "modernc.org/sqlite" // as "sqlite", to make files that no Store would make
 
 	"github.com/llmgw/llmgw/storage"
@@ -379,4 +381,38 @@ func TestRun(t *testing.T) {
 	if _, err := s.Key(t.Context(), "k"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("after Run: %v", err)
 	}
+}
+
+// A store says how often it is asked, and whether it is open.
+func TestMetrics(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	cfg := sqlite.DefaultConfig()
+	cfg.Path = filepath.Join(t.TempDir(), "llmgw.db")
+	s, err := sqlite.New(cfg, sqlite.Deps{Registerer: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(when, want string) {
+		t.Helper()
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "llmgw_store_operations_total", "llmgw_store_up"); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	const (
+		up    = "# HELP llmgw_store_up 1 while the store is open and reached; 0 while every call is refused.\n# TYPE llmgw_store_up gauge\nllmgw_store_up "
+		calls = "# HELP llmgw_store_operations_total Calls of the store, by how they ended.\n# TYPE llmgw_store_operations_total counter\n"
+		key   = `llmgw_store_operations_total{operation="key",outcome="`
+	)
+	if _, err := s.Key(t.Context(), "k"); !errors.Is(err, storage.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	check("before it is open", calls+key+"unavailable\"} 1\n"+up+"0\n")
+	if err := s.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = s.Key(t.Context(), "k")
+	_ = s.RemoveRouter(t.Context(), "r")
+	check("open", calls+key+"not_found\"} 1\n"+key+"unavailable\"} 1\n"+`llmgw_store_operations_total{operation="remove_router",outcome="ok"} 1`+"\n"+up+"1\n")
+	end(t, s)
+	check("closed", calls+key+"not_found\"} 1\n"+key+"unavailable\"} 1\n"+`llmgw_store_operations_total{operation="remove_router",outcome="ok"} 1`+"\n"+up+"0\n")
 }

@@ -17,12 +17,14 @@ import (
 	driver "modernc.org/sqlite"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/meter"
 )
 
 // Store keeps everything in one file. Its methods may be called concurrently.
 type Store struct {
 	cfg Config
 	log *slog.Logger
+	met meter.Meter
 
 	mu     sync.RWMutex
 	db     *database // guarded by mu; nil until it is open
@@ -53,7 +55,13 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Store{cfg: cfg, log: deps.Logger, why: errors.New("it was not opened yet")}, nil
+	s := &Store{cfg: cfg, log: deps.Logger, why: errors.New("it was not opened yet")}
+	met, err := meter.New(deps.Registerer, func() bool { _, err := s.database(); return err == nil })
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	s.met = met
+	return s, nil
 }
 
 // Open opens the file, makes it if it is not there, and brings its schema to
@@ -164,7 +172,8 @@ func (s *Store) database() (*database, error) {
 
 // update runs f in a transaction of the connection that writes, as a whole or
 // not at all.
-func (s *Store) update(ctx context.Context, op string, f func(tx *sql.Tx) error) error {
+func (s *Store) update(ctx context.Context, op string, f func(tx *sql.Tx) error) (err error) {
+	defer func(began time.Time) { s.met.Ended(op, began, err) }(time.Now())
 	db, err := s.database()
 	if err != nil {
 		return fail(ctx, op, err)
@@ -185,7 +194,8 @@ func (s *Store) update(ctx context.Context, op string, f func(tx *sql.Tx) error)
 }
 
 // view runs f on a connection that reads.
-func (s *Store) view(ctx context.Context, op string, f func(q *sql.DB) error) error {
+func (s *Store) view(ctx context.Context, op string, f func(q *sql.DB) error) (err error) {
+	defer func(began time.Time) { s.met.Ended(op, began, err) }(time.Now())
 	db, err := s.database()
 	if err != nil {
 		return fail(ctx, op, err)

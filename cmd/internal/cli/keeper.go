@@ -184,7 +184,7 @@ func (f *storeFlags) local(ctx context.Context, cfg *server.Loaded, dsn storedsn
 
 // openStore opens a store whose schema is this program's.
 func openStore(ctx context.Context, dsn storedsn.DSN, how use) (storedsn.Store, error) {
-	st, err := storedsn.Open(dsn, nil)
+	st, err := storedsn.Open(dsn, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func startAdmin(t *testing.T) *admin {
 		}
 	}
 	var err error
-	a.store, err = storedsn.Open(a.dsn, nil)
+	a.store, err = storedsn.Open(a.dsn, nil, nil)
 	check(err)
 	check(a.store.Open(t.Context()))
 	t.Cleanup(func() { _ = a.store.Close() })

@@ -203,7 +203,7 @@ func (c *storeMigrateCmd) run(ctx context.Context, streams Streams) (err error) 
 	if err != nil {
 		return err
 	}
-	st, err := storedsn.Open(dsn, nil)
+	st, err := storedsn.Open(dsn, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/llmgw/llmgw/storage"
 	"github.com/llmgw/llmgw/storage/postgres"
 	"github.com/llmgw/llmgw/storage/sqlite"
@@ -106,8 +108,9 @@ func (d *DSN) UnmarshalText(b []byte) error {
 }
 
 // Open returns the store that dsn names, which touches no file and dials nobody
-// until its own Open or Run. A nil logger discards.
-func Open(dsn DSN, logger *slog.Logger) (Store, error) {
+// until its own Open or Run. A nil logger discards, a nil reg leaves metrics
+// unregistered.
+func Open(dsn DSN, logger *slog.Logger, reg prometheus.Registerer) (Store, error) {
 	t, err := dsn.parse()
 	if err != nil {
 		return nil, err
@@ -115,11 +118,11 @@ func Open(dsn DSN, logger *slog.Logger) (Store, error) {
 	if t.path != "" {
 		cfg := sqlite.DefaultConfig()
 		cfg.Path = t.path
-		return sqlite.New(cfg, sqlite.Deps{Logger: logger})
+		return sqlite.New(cfg, sqlite.Deps{Logger: logger, Registerer: reg})
 	}
 	cfg := postgres.DefaultConfig()
 	cfg.DSN = string(dsn)
-	return postgres.New(cfg, postgres.Deps{Logger: logger})
+	return postgres.New(cfg, postgres.Deps{Logger: logger, Registerer: reg})
 }
 
 // target is where a store is: one of the two.

@@ -44,7 +44,7 @@ func TestDSN(t *testing.T) {
 			text, _ := d.MarshalText()
 			shown := fmt.Sprintf("%v %+v %#v %s %q %s %s", d, d, d, d, d, logged.String(), text)
 			err := d.Validate()
-			store, openErr := storedsn.Open(d, nil)
+			store, openErr := storedsn.Open(d, nil, nil)
 			if (err == nil) != (tt.want != "") || (openErr == nil) != (err == nil) {
 				t.Fatalf("Validate: %v, Open: %v; want accepted: %t", err, openErr, tt.want != "")
 			}
@@ -68,7 +68,7 @@ func TestDSN(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	st, err := storedsn.Open(storedsn.DSN("sqlite:"+filepath.Join(t.TempDir(), "llmgw.db")), nil)
+	st, err := storedsn.Open(storedsn.DSN("sqlite:"+filepath.Join(t.TempDir(), "llmgw.db")), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

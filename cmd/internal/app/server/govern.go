@@ -44,7 +44,7 @@ func newGovernance(cfg config.Config, log *slog.Logger, reg prometheus.Registere
 	}
 	g := &governance{where: cfg.Store.DSN, router: routerID(), tried: make(chan struct{})}
 	var err error
-	if g.store, err = storedsn.Open(cfg.Store.DSN, log); err != nil {
+	if g.store, err = storedsn.Open(cfg.Store.DSN, log, reg); err != nil {
 		return nil, err
 	}
 	if g.auth, err = auth.New(cfg.Auth, auth.Deps{Keys: g.store, Logger: log, Registerer: reg}); err != nil {

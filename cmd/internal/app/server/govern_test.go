@@ -62,7 +62,7 @@ func mint(t *testing.T, keys auth.KeyStore, spec auth.Spec) (id, text string) {
 
 func opened(t *testing.T, dsn storedsn.DSN) storedsn.Store {
 	t.Helper()
-	st, err := storedsn.Open(dsn, nil)
+	st, err := storedsn.Open(dsn, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +133,10 @@ func TestKeys(t *testing.T) {
 	lim, err := c.Limits.GetLimits(t.Context(), &apipb.GetLimitsRequest{KeyId: id})
 	if err != nil || lim.GetBudget().GetSpentNanos() != requests*2000 {
 		t.Errorf("limits %v, %v", lim, err)
+	}
+	if _, page := ask(t, "GET", "http://"+r.Admin+"/metrics", ""); !strings.Contains(page, "\nllmgw_store_up 1\n") ||
+		!strings.Contains(page, `llmgw_store_operations_total{operation="key_by_hash",outcome="ok"} 1`) {
+		t.Errorf("the store's metrics are not told:\n%s", page)
 	}
 	if _, err := c.Keys.RevokeKey(t.Context(), &apipb.RevokeKeyRequest{Id: id}); err != nil {
 		t.Fatal(err)
