@@ -24,6 +24,7 @@ type Limiter struct {
 	redis   redis.UniversalClient // nil: rates are divided
 	script  *redis.Script
 	breaker breaker
+	recent  refusals
 	live    atomic.Int64 // routers, as last heard
 	odd     atomic.Bool  // an error of one key was said
 	queue   chan call    // what Redis need not know at once
@@ -75,7 +76,8 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 // Acquire charges a request to all limits of its subject, or to none, as
 // limit.Limiter does. Rates and places are asked of Redis in one call; if that
 // fails or takes longer than Config.RedisTimeout, of this router's part. Memory
-// is asked first, so what it refuses costs Redis nothing.
+// is asked first, so what it refuses costs Redis nothing; nor does, for a second,
+// what Redis has refused for the requests of a minute.
 func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *limit.Subject, r limit.Request) (*limit.Reservation, error) {
 	if s.Limits == (limit.Limits{}) {
 		return l.memory.Acquire(ctx, now, s, r)
@@ -86,6 +88,11 @@ func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *limit.Subject, 
 	res, err := l.memory.Acquire(ctx, now, s, r)
 	if err != nil {
 		return nil, err
+	}
+	if e := l.recent.repeat(now, s); e != nil {
+		res.Undo(now)
+		l.metrics.refused(e.Reason)
+		return nil, e
 	}
 	c := call{mode: modeAcquire, subject: s.ID, limits: s.Limits, tokens: min(max(r.Tokens, 0), limit.MostTokens), place: res.Place()}
 	a, err := l.run(ctx, &c)
@@ -100,6 +107,7 @@ func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *limit.Subject, 
 	l.metrics.asked.Add(1)
 	if e := a.refusal(now, s, r); e != nil {
 		res.Undo(now)
+		l.recent.keep(now, s, e)
 		l.metrics.refused(e.Reason)
 		return nil, e
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -405,4 +406,100 @@ func BenchmarkAcquireSettle(b *testing.B) {
 		res.Settle(time.Now(), limit.Actual{Tokens: 90})
 	}
 	b.ReportMetric(float64(l.metrics.dropped.Load())/float64(b.N), "dropped/op")
+}
+
+// A key that is far over its rate costs Redis one call a second, and is refused no
+// longer than it would be.
+func TestRefusalsAreRepeated(t *testing.T) {
+	s := startServer(t)
+	a, b := s.router("a", Deps{}), s.router("b", Deps{})
+	now := time.Now()
+	sub := &limit.Subject{ID: "k", Limits: limit.Limits{RequestsPerMinute: 2, TokensPerMinute: 100}}
+	acquire := func(l *Limiter, at time.Time, want limit.Reason) *limit.Reservation {
+		t.Helper()
+		res, err := l.Acquire(t.Context(), at, sub, limit.Request{Tokens: 1})
+		e, _ := errors.AsType[*limit.LimitedError](err)
+		if (err == nil) != (want == limit.ReasonUnset) || e != nil && e.Reason != want {
+			t.Fatalf("%v; want %v", err, want)
+		}
+		return res
+	}
+	acquire(a, now, limit.ReasonUnset)
+	acquire(a, now, limit.ReasonUnset)
+	const many = 100
+	var last *limit.LimitedError
+	for i := range many {
+		at := now.Add(time.Duration(i) * refusalHolds / many)
+		_, err := b.Acquire(t.Context(), at, sub, limit.Request{Tokens: 1})
+		e, ok := errors.AsType[*limit.LimitedError](err)
+		if !ok || e.Reason != limit.ReasonRequests || e.Limit != 2 || !e.Rates.At.Equal(at) || e.Rates.Requests.Remaining != 0 {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		if step := refusalHolds / many; last != nil && (last.RetryAfter-e.RetryAfter != step || last.Reset-e.Reset != step || last.Rates.Requests.Reset-e.Rates.Requests.Reset != step) {
+			t.Fatalf("request %d: %+v after %+v", i, e, last)
+		}
+		last = e
+	}
+	if n := b.metrics.asked.Load(); n != 1 {
+		t.Errorf("redis was asked %d times", n)
+	}
+	if n := b.metrics.requests.Load(); n != many {
+		t.Errorf("%d refusals are counted", n)
+	}
+	// Another limit is asked for at once, and the old one after a second.
+	sub.Limits.RequestsPerMinute = 3
+	acquire(b, now.Add(refusalHolds/2), limit.ReasonUnset)
+	sub.Limits.RequestsPerMinute = 2
+	acquire(b, now, limit.ReasonRequests)
+	s.user.FlushAll(t.Context())
+	acquire(b, now.Add(-time.Minute), limit.ReasonUnset) // the clock was set back: no memory of the future
+	acquire(b, now.Add(refusalHolds), limit.ReasonUnset)
+}
+
+// However many keys are refused, what is remembered of it is bounded.
+func TestRefusalsAreBounded(t *testing.T) {
+	var r refusals
+	now := time.Now()
+	for i := range 3 * mostRefusals {
+		r.keep(now, &limit.Subject{ID: strconv.Itoa(i)}, &limit.LimitedError{Reason: limit.ReasonRequests, RetryAfter: time.Minute})
+		if len(r.of) > mostRefusals {
+			t.Fatalf("%d are remembered", len(r.of))
+		}
+	}
+	if e := r.repeat(now, &limit.Subject{ID: strconv.Itoa(3*mostRefusals - 1)}); e == nil {
+		t.Error("the last one is not")
+	}
+}
+
+// The rights that the reference names are enough for a user of Redis's.
+func TestLeastRights(t *testing.T) {
+	s := startServer(t)
+	rights := []any{
+		"ACL", "SETUSER", "llmgw", "on", ">secret", "~llmgw:*", "+evalsha", "+eval", "+script|load", "+time", "+hget", "+hmget", "+hgetall",
+		"+hset", "+hdel", "+hincrby", "+expire", "+pexpire",
+	}
+	if err := s.user.Do(t.Context(), rights...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := DefaultConfig()
+	cfg.RedisURL, cfg.RedisTimeout = "unix://llmgw:secret@"+s.socket(), 5*time.Second
+	l, err := New(cfg, Deps{RouterID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, l)
+	sub := &limit.Subject{ID: "k", Limits: limit.Limits{RequestsPerMinute: 3, TokensPerMinute: 100, Concurrency: 2}}
+	res, err := l.Acquire(t.Context(), time.Now(), sub, limit.Request{Tokens: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.user.ScriptFlush(t.Context())
+	res.Settle(time.Now(), limit.Actual{Tokens: 20})
+	eventually(t, "what it came to is told", func() bool {
+		st := l.State(t.Context(), time.Now(), sub)
+		return st.Rates.Tokens.Remaining == 80 && st.Inflight == 0
+	})
+	if failed, dropped := l.metrics.failed.Load(), l.metrics.dropped.Load(); failed != 0 || dropped != 0 || l.metrics.asked.Load() != 1 {
+		t.Errorf("%d calls failed, %d were dropped", failed, dropped)
+	}
 }
