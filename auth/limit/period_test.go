@@ -1,6 +1,8 @@
 package limit_test
 
 import (
+	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -142,4 +144,77 @@ func TestNewBudgetRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The clock is put back by an hour or a day and forth by a month, in the middle of
+// requests: each day's budget holds, and what was charged stays where it was.
+func TestBudgetsUnderAJumpingClock(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		const most = 1000
+		bank := newBank()
+		l, s := mustLimiter(rt, bank), mustDaily(rt, most)
+		type held struct {
+			res  *limit.Reservation
+			cost int64
+		}
+		var open []held
+		charged, spent := map[limit.BudgetID]int64{}, map[limit.BudgetID]int64{}
+		now := monday()
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 4).Draw(rt, "what") {
+			case 0:
+				const day = 24 * time.Hour
+				now = now.Add(rapid.SampledFrom([]time.Duration{time.Second, time.Hour, day, 31 * day, -time.Hour, -day, -31 * day}).Draw(rt, "jump"))
+			case 1:
+				if len(open) > 0 {
+					h := open[0]
+					open = open[1:]
+					id, _ := h.res.Budget()
+					real := rapid.Int64Range(0, h.cost).Draw(rt, "real")
+					h.res.Settle(now, limit.Actual{CostNanos: real})
+					charged[id] += real - h.cost
+					spent[id] += real
+				}
+			case 2:
+				if err := l.Maintain(context.Background(), now); err != nil {
+					rt.Fatal(err)
+				}
+			default:
+				cost := rapid.Int64Range(1, most/2).Draw(rt, "cost")
+				res, err := l.Acquire(context.Background(), now, s, limit.Request{CostNanos: cost})
+				if errors.Is(err, limit.ErrLimited) {
+					break
+				} else if err != nil {
+					rt.Fatal(err)
+				}
+				id, ok := res.Budget()
+				if day := now.Truncate(24 * time.Hour); !ok || !id.Start.Equal(day) {
+					rt.Fatalf("a request of %v is charged to the day of %v", now, id.Start)
+				}
+				charged[id] += cost
+				open = append(open, held{res, cost})
+			}
+			for id, n := range charged {
+				if n > most || n > bank.out(id) {
+					rt.Fatalf("%d are charged to the day of %v, of %d that were granted", n, id.Start, bank.out(id))
+				}
+			}
+		}
+		for _, h := range open {
+			id, _ := h.res.Budget()
+			h.res.Settle(now, limit.Actual{CostNanos: h.cost})
+			spent[id] += h.cost
+		}
+		if err := l.Drain(context.Background(), now); err != nil {
+			rt.Fatal(err)
+		}
+		for id, n := range spent {
+			if bank.out(id) != n {
+				rt.Fatalf("of the day of %v %d was spent, and the store counts %d", id.Start, n, bank.out(id))
+			}
+		}
+		if bank.open() != 0 {
+			rt.Fatalf("%d slices were not given back", bank.open())
+		}
+	})
 }
