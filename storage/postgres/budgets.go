@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
 
@@ -35,7 +36,7 @@ func scanGrant(r scanner) (g kept, err error) {
 	}
 	g.Budget.Start, g.at, g.returned = rows.Time(g.Budget.Start), rows.Time(g.at), orZero(returned)
 	if err := g.Budget.Period.UnmarshalText([]byte(period)); err != nil {
-		return g, damaged("grant %s: %v", g.ID, err)
+		return g, backend.Damaged("grant %s: %v", g.ID, err)
 	}
 	return g, nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
 // schemaText lists the columns and indexes of the newest schema, one a line. A
@@ -55,7 +57,7 @@ func (s *Store) checkSchema(ctx context.Context, tx pgx.Tx) error {
 	}
 	for want := range strings.Lines(schemaText) {
 		if want = strings.TrimSpace(want); !there[want] {
-			return damaged("%s is missing or another", want)
+			return backend.Damaged("%s is missing or another", want)
 		}
 	}
 	return nil
@@ -95,7 +97,7 @@ sum(cached_input)::bigint, sum(output)::bigint, sum(reasoning)::bigint, sum(cost
 			}
 			if len(wrong) > 0 {
 				r := wrong[0]
-				return damaged("%s is not the sum of %s at %s, key %q, owner %q, model %q", c.table, c.of, r.Start.Format(time.RFC3339), r.KeyID, r.Owner, r.Model)
+				return backend.Damaged("%s is not the sum of %s at %s, key %q, owner %q, model %q", c.table, c.of, r.Start.Format(time.RFC3339), r.KeyID, r.Owner, r.Model)
 			}
 		}
 	}
@@ -144,7 +146,7 @@ WHERE key_id = charged_key AND period = charged_period AND start = charged_start
 			return err
 		}
 		if len(wrong) > 0 {
-			return damaged("budget %s: %s", wrong[0], c.what)
+			return backend.Damaged("budget %s: %s", wrong[0], c.what)
 		}
 	}
 	return nil

@@ -3,40 +3,17 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
 // fail wraps an error of a method with its name and with what callers branch on.
 func fail(ctx context.Context, op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	op = "postgres: " + op
-	if classed(err) {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("%s: %w: %w", op, storage.ErrUnavailable, cause)
-	}
-	return fmt.Errorf("%s: %w: %w", op, class(err), err)
-}
-
-// classed reports whether an error says already what it is.
-func classed(err error) bool {
-	for _, c := range []error{
-		storage.ErrUnavailable, storage.ErrNotFound, storage.ErrExists, storage.ErrConflict,
-		storage.ErrBudgetSpent, storage.ErrSchema, storage.ErrInvalid,
-	} {
-		if errors.Is(err, c) {
-			return true
-		}
-	}
-	return false
+	return backend.Failure(ctx, "postgres", op, err, class)
 }
 
 // class says what an error of PostgreSQL means for callers, by its SQLSTATE
@@ -80,9 +57,3 @@ func unreachable(err error) bool {
 
 // missing reports that a query found no row.
 func missing(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
-
-// damaged is an error of what was read and no method of ours wrote. Its cause is
-// hidden: it speaks of an invalid record, and this is not the caller's.
-func damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: damaged: %s", storage.ErrSchema, fmt.Sprintf(format, args...))
-}

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
 
@@ -17,46 +17,28 @@ const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurr
 func scanKey(r scanner) (storage.Key, error) {
 	var (
 		k                storage.Key
-		hash             []byte
-		models, tags     *string
-		budget           *int64
-		period, zone     *string
+		parts            rows.KeyParts
 		created          time.Time
 		expires, revoked *time.Time
 	)
-	err := r.Scan(&k.ID, &hash, &k.Hint, &k.Name, &k.Owner, &models, &k.Band, &k.Limits.RequestsPerMinute, &k.Limits.TokensPerMinute,
-		&k.Limits.Concurrency, &budget, &period, &zone, &tags, &created, &expires, &revoked, &k.Replaces, &k.Lineage, &k.MayExplain, &k.Revision)
+	err := r.Scan(&k.ID, &parts.Hash, &k.Hint, &k.Name, &k.Owner, &parts.Models, &k.Band, &k.Limits.RequestsPerMinute, &k.Limits.TokensPerMinute,
+		&k.Limits.Concurrency, &parts.Budget, &parts.Period, &parts.Zone, &parts.Tags, &created, &expires, &revoked, &k.Replaces, &k.Lineage,
+		&k.MayExplain, &k.Revision)
 	if err != nil {
 		return k, err
 	}
-	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
-		return k, damaged("key %s: its hash has %d bytes", k.ID, len(hash))
-	}
-	k.Lineage = cmp.Or(k.Lineage, k.ID)
-	if err := rows.Unmarshal(models, &k.Models); err != nil {
-		return k, damaged("key %s: models: %v", k.ID, err)
-	}
-	if err := rows.Unmarshal(tags, &k.Tags); err != nil {
-		return k, damaged("key %s: tags: %v", k.ID, err)
-	}
-	if budget != nil && period != nil && zone != nil {
-		k.Budget = &storage.Budget{Nanos: *budget, Zone: *zone}
-		if err := k.Budget.Period.UnmarshalText([]byte(*period)); err != nil {
-			return k, damaged("key %s: budget: %v", k.ID, err)
-		}
+	if err := parts.Into(&k); err != nil {
+		return k, backend.Damaged("key %s: %v", k.ID, err)
 	}
 	k.CreatedAt, k.ExpiresAt, k.RevokedAt = rows.Time(created), orZero(expires), orZero(revoked)
 	return k, nil
 }
 
 func keyValues(k storage.Key) []any {
-	var budget, period, zone any
-	if b := k.Budget; b != nil {
-		budget, period, zone = b.Nanos, b.Period.String(), b.Zone
-	}
+	parts := rows.PartsOf(&k)
 	return []any{
-		k.ID, k.Hash[:], k.Hint, k.Name, k.Owner, rows.Models(k.Models), k.Band, k.Limits.RequestsPerMinute, k.Limits.TokensPerMinute,
-		k.Limits.Concurrency, budget, period, zone, rows.Tags(k.Tags), k.CreatedAt, orNull(k.ExpiresAt), orNull(k.RevokedAt),
+		k.ID, parts.Hash, k.Hint, k.Name, k.Owner, parts.Models, k.Band, k.Limits.RequestsPerMinute, k.Limits.TokensPerMinute,
+		k.Limits.Concurrency, parts.Budget, parts.Period, parts.Zone, parts.Tags, k.CreatedAt, orNull(k.ExpiresAt), orNull(k.RevokedAt),
 		k.Replaces, k.Lineage, k.MayExplain, k.Revision,
 	}
 }

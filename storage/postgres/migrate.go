@@ -6,35 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 // steps are the texts that make each version of the schema from the one before.
-func steps() ([]string, error) {
-	files, err := migrations.ReadDir("migrations")
-	if err != nil {
-		return nil, err
-	}
-	out := make([]string, 0, len(files))
-	for i, f := range files {
-		if !strings.HasPrefix(f.Name(), fmt.Sprintf("%04d_", i+1)) {
-			return nil, fmt.Errorf("migration %s is not number %d", f.Name(), i+1)
-		}
-		text, err := migrations.ReadFile("migrations/" + f.Name())
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, string(text))
-	}
-	return out, nil
-}
+func steps() ([]string, error) { return backend.Steps(migrations) }
 
 // version returns the schema's, 0 for none. Tables that are not ours, and a
 // version above newest, are ErrSchema. It only reads.

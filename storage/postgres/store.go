@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/llmgw/llmgw/storage"
-	"github.com/llmgw/llmgw/storage/internal/meter"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
 // Store keeps everything in one PostgreSQL schema. Its methods may be called
@@ -23,7 +23,7 @@ import (
 type Store struct {
 	cfg    Config
 	log    *slog.Logger
-	met    meter.Meter
+	met    backend.Meter
 	lost   chan struct{} // has room for one: calls found the server away
 	opener sync.Mutex    // held while opening
 
@@ -49,7 +49,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{cfg: cfg, log: deps.Logger, lost: make(chan struct{}, 1), why: errNotOpened}
-	met, err := meter.New(deps.Registerer, s.reached)
+	met, err := backend.NewMeter(deps.Registerer, s.reached)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 	"github.com/llmgw/llmgw/storage/internal/dump"
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
@@ -27,7 +28,7 @@ func scanBudget(r scanner) (b standing, err error) {
 	}
 	b.budget.Start = rows.Time(b.budget.Start)
 	if err := b.budget.Period.UnmarshalText([]byte(period)); err != nil {
-		return b, damaged("budget of key %s: %v", b.budget.KeyID, err)
+		return b, backend.Damaged("budget of key %s: %v", b.budget.KeyID, err)
 	}
 	return b, nil
 }
@@ -95,32 +96,16 @@ OR EXISTS (SELECT 1 FROM usage) OR EXISTS (SELECT 1 FROM usage_hours) OR EXISTS 
 		for {
 			rec, err := d.Next()
 			if errors.Is(err, io.EOF) {
-				return fromDump(p.flush(ctx))
+				return backend.FromDump(p.flush(ctx), class)
 			}
 			if err != nil {
 				return err
 			}
 			if err := p.put(ctx, rec); err != nil {
-				return fromDump(err)
+				return backend.FromDump(err, class)
 			}
 		}
 	})
-}
-
-// fromDump says of two records of one identity, and of a grant without its
-// budget, that the dump is to blame.
-func fromDump(err error) error {
-	if err == nil {
-		return nil
-	}
-	c := err
-	if !classed(err) {
-		c = class(err)
-	}
-	if errors.Is(c, storage.ErrExists) || errors.Is(c, storage.ErrInvalid) {
-		return fmt.Errorf("%w: the dump: a record contradicts another: %v", storage.ErrInvalid, err) //nolint:errorlint // ErrExists would speak of the store
-	}
-	return err
 }
 
 // putter keeps the records of a dump, usage rows and sums many at once.

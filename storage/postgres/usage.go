@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
 
@@ -34,12 +35,12 @@ func scanUsage(r scanner) (storage.Usage, error) {
 	}
 	u.At, u.Latency, u.TTFT, u.Status, u.Retries = rows.Time(u.At), time.Duration(latency), (*time.Duration)(ttft), int(status), int(tries)
 	if err := u.Source.UnmarshalText([]byte(source)); err != nil {
-		return u, damaged("usage row %s: %v", u.RequestID, err)
+		return u, backend.Damaged("usage row %s: %v", u.RequestID, err)
 	}
 	if key != nil && period != nil && start != nil {
 		u.Charged = &storage.BudgetPeriod{KeyID: *key, Start: rows.Time(*start)}
 		if err := u.Charged.Period.UnmarshalText([]byte(*period)); err != nil {
-			return u, damaged("usage row %s: %v", u.RequestID, err)
+			return u, backend.Damaged("usage row %s: %v", u.RequestID, err)
 		}
 	}
 	return u, nil

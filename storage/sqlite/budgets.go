@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
 
@@ -35,7 +36,7 @@ func scanGrant(r scanner) (g kept, err error) {
 	}
 	g.Budget.Start, g.at, g.returned = rows.FromMicros(start), rows.FromMicros(at), fromMicros(returned)
 	if err := g.Budget.Period.UnmarshalText([]byte(period)); err != nil {
-		return g, damaged("grant %s: %v", g.ID, err)
+		return g, backend.Damaged("grant %s: %v", g.ID, err)
 	}
 	return g, nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	driver "modernc.org/sqlite"
+
+	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
 // Check implements [storage.Store]. What is not sound is [storage.ErrSchema].
@@ -36,7 +38,7 @@ func checkPages(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	if len(lines) != 1 || lines[0] != "ok" {
-		return damaged("SQLite's integrity check: %s", strings.Join(lines, "; "))
+		return backend.Damaged("SQLite's integrity check: %s", strings.Join(lines, "; "))
 	}
 	orphan := func(r scanner) (table string, err error) {
 		var row, parent, key any
@@ -44,7 +46,7 @@ func checkPages(ctx context.Context, tx *sql.Tx) error {
 	}
 	tables, err := all(ctx, tx, orphan, `PRAGMA foreign_key_check`)
 	if err == nil && len(tables) > 0 {
-		err = damaged("%d rows of %s refer to nothing", len(tables), tables[0])
+		err = backend.Damaged("%d rows of %s refer to nothing", len(tables), tables[0])
 	}
 	return err
 }
@@ -81,9 +83,9 @@ func checkSchema(ctx context.Context, tx *sql.Tx) error {
 	}
 	for _, o := range want {
 		if text, ok := there[o.name]; !ok {
-			return damaged("%s is missing", o.name)
+			return backend.Damaged("%s is missing", o.name)
 		} else if text != o.text {
-			return damaged("%s is not what this program makes", o.name)
+			return backend.Damaged("%s is not what this program makes", o.name)
 		}
 	}
 	return nil
@@ -131,7 +133,7 @@ sum(reasoning), sum(cost_nanos) FROM usage_hours WHERE start >= %[2]d GROUP BY 1
 			}
 			if len(wrong) > 0 {
 				r := wrong[0]
-				return damaged("%s is not the sum of %s at %s, key %q, owner %q, model %q", c.table, c.of, r.Start.Format(time.RFC3339), r.KeyID, r.Owner, r.Model)
+				return backend.Damaged("%s is not the sum of %s at %s, key %q, owner %q, model %q", c.table, c.of, r.Start.Format(time.RFC3339), r.KeyID, r.Owner, r.Model)
 			}
 		}
 	}
@@ -180,7 +182,7 @@ WHERE key_id = charged_key AND period = charged_period AND start = charged_start
 			return err
 		}
 		if len(wrong) > 0 {
-			return damaged("budget %s: %s", wrong[0], c.what)
+			return backend.Damaged("budget %s: %s", wrong[0], c.what)
 		}
 	}
 	return nil

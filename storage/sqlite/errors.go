@@ -4,40 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
 // fail wraps an error of a method with its name and with what callers branch on.
 func fail(ctx context.Context, op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	op = "sqlite: " + op
-	if classed(err) {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("%s: %w: %w", op, storage.ErrUnavailable, cause)
-	}
-	return fmt.Errorf("%s: %w: %w", op, class(err), err)
-}
-
-// classed reports whether an error says already what it is.
-func classed(err error) bool {
-	for _, c := range []error{
-		storage.ErrUnavailable, storage.ErrNotFound, storage.ErrExists, storage.ErrConflict,
-		storage.ErrBudgetSpent, storage.ErrSchema, storage.ErrInvalid,
-	} {
-		if errors.Is(err, c) {
-			return true
-		}
-	}
-	return false
+	return backend.Failure(ctx, "sqlite", op, err, class)
 }
 
 // class says what an error of the driver means for callers. What is not known

@@ -1,13 +1,13 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"time"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
 
@@ -17,52 +17,29 @@ type scanner interface{ Scan(dest ...any) error }
 
 func scanKey(r scanner) (storage.Key, error) {
 	var (
-		k                        storage.Key
-		hash                     []byte
-		models, tags             *string
-		budget, expires, revoked *int64
-		period, zone             *string
-		created                  int64
+		k                storage.Key
+		parts            rows.KeyParts
+		created          int64
+		expires, revoked *int64
 	)
-	err := r.Scan(&k.ID, &hash, &k.Hint, &k.Name, &k.Owner, &models, &k.Band, &k.Limits.RequestsPerMinute, &k.Limits.TokensPerMinute,
-		&k.Limits.Concurrency, &budget, &period, &zone, &tags, &created, &expires, &revoked, &k.Replaces, &k.Lineage, &k.MayExplain, &k.Revision)
+	err := r.Scan(&k.ID, &parts.Hash, &k.Hint, &k.Name, &k.Owner, &parts.Models, &k.Band, &k.Limits.RequestsPerMinute, &k.Limits.TokensPerMinute,
+		&k.Limits.Concurrency, &parts.Budget, &parts.Period, &parts.Zone, &parts.Tags, &created, &expires, &revoked, &k.Replaces, &k.Lineage,
+		&k.MayExplain, &k.Revision)
 	if err != nil {
 		return k, err
 	}
-	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
-		return k, damaged("key %s: its hash has %d bytes", k.ID, len(hash))
-	}
-	k.Lineage = cmp.Or(k.Lineage, k.ID)
-	if err := rows.Unmarshal(models, &k.Models); err != nil {
-		return k, damaged("key %s: models: %v", k.ID, err)
-	}
-	if err := rows.Unmarshal(tags, &k.Tags); err != nil {
-		return k, damaged("key %s: tags: %v", k.ID, err)
-	}
-	if budget != nil && period != nil && zone != nil {
-		k.Budget = &storage.Budget{Nanos: *budget, Zone: *zone}
-		if err := k.Budget.Period.UnmarshalText([]byte(*period)); err != nil {
-			return k, damaged("key %s: budget: %v", k.ID, err)
-		}
+	if err := parts.Into(&k); err != nil {
+		return k, backend.Damaged("key %s: %v", k.ID, err)
 	}
 	k.CreatedAt, k.ExpiresAt, k.RevokedAt = rows.FromMicros(created), fromMicros(expires), fromMicros(revoked)
 	return k, nil
 }
 
-// damaged is an error of what was read and no method of ours wrote. Its cause is
-// hidden: it speaks of an invalid record, and this is not the caller's.
-func damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: damaged: %s", storage.ErrSchema, fmt.Sprintf(format, args...))
-}
-
 func keyValues(k storage.Key) []any {
-	var budget, period, zone any
-	if b := k.Budget; b != nil {
-		budget, period, zone = b.Nanos, b.Period.String(), b.Zone
-	}
+	parts := rows.PartsOf(&k)
 	return []any{
-		k.ID, k.Hash[:], k.Hint, k.Name, k.Owner, rows.Models(k.Models), k.Band, k.Limits.RequestsPerMinute, k.Limits.TokensPerMinute,
-		k.Limits.Concurrency, budget, period, zone, rows.Tags(k.Tags), k.CreatedAt.UnixMicro(), micros(k.ExpiresAt), micros(k.RevokedAt),
+		k.ID, parts.Hash, k.Hint, k.Name, k.Owner, parts.Models, k.Band, k.Limits.RequestsPerMinute, k.Limits.TokensPerMinute,
+		k.Limits.Concurrency, parts.Budget, parts.Period, parts.Zone, parts.Tags, k.CreatedAt.UnixMicro(), micros(k.ExpiresAt), micros(k.RevokedAt),
 		k.Replaces, k.Lineage, k.MayExplain, k.Revision,
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
 //go:embed migrations/*.sql
@@ -22,24 +22,7 @@ var migrations embed.FS
 const applicationID = 0x6c6c6d67
 
 // steps are the texts that make each version of the schema from the one before.
-func steps() ([]string, error) {
-	files, err := migrations.ReadDir("migrations")
-	if err != nil {
-		return nil, err
-	}
-	out := make([]string, 0, len(files))
-	for i, f := range files {
-		if !strings.HasPrefix(f.Name(), fmt.Sprintf("%04d_", i+1)) {
-			return nil, fmt.Errorf("migration %s is not number %d", f.Name(), i+1)
-		}
-		text, err := migrations.ReadFile("migrations/" + f.Name())
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, string(text))
-	}
-	return out, nil
-}
+func steps() ([]string, error) { return backend.Steps(migrations) }
 
 // version returns the file's schema, 0 for an empty one. A file that is not ours
 // or has a newer schema than newest is ErrSchema. It only reads.

@@ -17,14 +17,14 @@ import (
 	driver "modernc.org/sqlite"
 
 	"github.com/llmgw/llmgw/storage"
-	"github.com/llmgw/llmgw/storage/internal/meter"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
 // Store keeps everything in one file. Its methods may be called concurrently.
 type Store struct {
 	cfg Config
 	log *slog.Logger
-	met meter.Meter
+	met backend.Meter
 
 	mu     sync.RWMutex
 	db     *database // guarded by mu; nil until it is open
@@ -56,7 +56,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{cfg: cfg, log: deps.Logger, why: errors.New("it was not opened yet")}
-	met, err := meter.New(deps.Registerer, func() bool { _, err := s.database(); return err == nil })
+	met, err := backend.NewMeter(deps.Registerer, func() bool { _, err := s.database(); return err == nil })
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 	"github.com/llmgw/llmgw/storage/internal/dump"
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
@@ -26,7 +27,7 @@ func scanBudget(r scanner) (b standing, err error) {
 	}
 	b.budget.Start = rows.FromMicros(start)
 	if err := b.budget.Period.UnmarshalText([]byte(period)); err != nil {
-		return b, damaged("budget of key %s: %v", b.budget.KeyID, err)
+		return b, backend.Damaged("budget of key %s: %v", b.budget.KeyID, err)
 	}
 	return b, nil
 }
@@ -95,23 +96,10 @@ OR EXISTS (SELECT 1 FROM usage) OR EXISTS (SELECT 1 FROM usage_hours) OR EXISTS 
 				return err
 			}
 			if err := put(ctx, tx, rec); err != nil {
-				return fromDump(err)
+				return backend.FromDump(err, class)
 			}
 		}
 	})
-}
-
-// fromDump says of two records of one identity, and of a grant without its
-// budget, that the dump is to blame.
-func fromDump(err error) error {
-	c := err
-	if !classed(err) {
-		c = class(err)
-	}
-	if errors.Is(c, storage.ErrExists) || errors.Is(c, storage.ErrInvalid) {
-		return fmt.Errorf("%w: the dump: a record contradicts another: %v", storage.ErrInvalid, err) //nolint:errorlint // ErrExists would speak of the store
-	}
-	return err
 }
 
 // put keeps one record of a dump.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
 
@@ -31,12 +32,12 @@ func scanUsage(r scanner) (storage.Usage, error) {
 	}
 	u.At, u.TTFT = rows.FromMicros(at), (*time.Duration)(ttft)
 	if err := u.Source.UnmarshalText([]byte(source)); err != nil {
-		return u, damaged("usage row %s: %v", u.RequestID, err)
+		return u, backend.Damaged("usage row %s: %v", u.RequestID, err)
 	}
 	if key != nil && period != nil && start != nil {
 		u.Charged = &storage.BudgetPeriod{KeyID: *key, Start: rows.FromMicros(*start)}
 		if err := u.Charged.Period.UnmarshalText([]byte(*period)); err != nil {
-			return u, damaged("usage row %s: %v", u.RequestID, err)
+			return u, backend.Damaged("usage row %s: %v", u.RequestID, err)
 		}
 	}
 	return u, nil

@@ -201,39 +201,6 @@ func Spending(batch []*storage.Usage) []Spent {
 	return out
 }
 
-// Models is a key's list of models as text, nil for every model.
-func Models(models []string) *string {
-	if models == nil {
-		return nil
-	}
-	return marshal(models)
-}
-
-// Tags is a key's tags as text, nil for none.
-func Tags(tags map[string]string) *string {
-	if len(tags) == 0 {
-		return nil
-	}
-	return marshal(tags)
-}
-
-func marshal(v any) *string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // strings always marshal
-	}
-	s := string(b)
-	return &s
-}
-
-// Unmarshal reads what Models or Tags made; nil leaves v as it is.
-func Unmarshal(text *string, v any) error {
-	if text == nil {
-		return nil
-	}
-	return json.Unmarshal([]byte(*text), v)
-}
-
 func clone[T any](p *T) *T {
 	if p == nil {
 		return nil

@@ -1,5 +1,4 @@
-// Package meter counts what stores are asked.
-package meter
+package backend
 
 import (
 	"context"
@@ -19,9 +18,9 @@ type Meter struct {
 	seconds *prometheus.HistogramVec
 }
 
-// New returns a Meter whose metrics reg has; nil counts nothing. up says whether
+// NewMeter returns a Meter whose metrics reg has; nil counts nothing. up says whether
 // calls are let through.
-func New(reg prometheus.Registerer, up func() bool) (Meter, error) {
+func NewMeter(reg prometheus.Registerer, up func() bool) (Meter, error) {
 	if reg == nil {
 		return Meter{}, nil
 	}

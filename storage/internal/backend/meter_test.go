@@ -1,4 +1,4 @@
-package meter_test
+package backend_test
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/llmgw/llmgw/storage"
-	"github.com/llmgw/llmgw/storage/internal/meter"
+	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
 func TestMeter(t *testing.T) {
 	reg, up := prometheus.NewRegistry(), false
-	m, err := meter.New(reg, func() bool { return up })
+	m, err := backend.NewMeter(reg, func() bool { return up })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,8 @@ llmgw_store_up ` + map[bool]string{false: "0\n", true: "1\n"}[up]
 	if n, err := testutil.GatherAndCount(reg, "llmgw_store_operation_seconds"); err != nil || n != 2 {
 		t.Errorf("%d histograms, %v", n, err)
 	}
-	if _, err := meter.New(reg, func() bool { return up }); err == nil {
+	if _, err := backend.NewMeter(reg, func() bool { return up }); err == nil {
 		t.Error("two stores of one registry")
 	}
-	meter.Meter{}.Ended("key", time.Now(), nil) // counts nothing
+	backend.Meter{}.Ended("key", time.Now(), nil) // counts nothing
 }
