@@ -8,9 +8,9 @@ import (
 
 // Config is the authenticator's tunable data. Start from DefaultConfig.
 type Config struct {
-	// Enabled says that requests need a key. Default false for `llmgw server`, and
-	// true in a program that starts from DefaultConfig. With false every caller may
-	// use every model, nobody has limits, and no usage is kept.
+	// Enabled says that requests need a key. Default true. With false, which has to
+	// be written, every caller may use every model, nobody has limits, and no usage
+	// is kept.
 	Enabled bool `yaml:"enabled"`
 	// CacheTTL is how long a key is served on the store's last word, and so how
 	// long a revocation takes at most in processes that are not told of it: one

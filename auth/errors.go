@@ -124,7 +124,8 @@ func (e *RefusedError) RetryAfter() time.Duration {
 func (e *RefusedError) Message() string {
 	switch e.Reason {
 	case ReasonMissing:
-		return "An API key is needed and none came. Send it in the header Authorization, after \"Bearer \", or in x-api-key or api-key."
+		return "An API key is needed and none came. Send it in the header Authorization, after \"Bearer \", or in x-api-key or api-key. " +
+			"Whoever runs this server makes keys, with llmgw keys create."
 	case ReasonMalformed:
 		return "What came as API key cannot be one of this server. Its keys begin with " + keyPrefix +
 			" and have " + strconv.Itoa(keyChars) + " characters. Look whether it was cut short, has a typo, or belongs to another service."

@@ -38,6 +38,7 @@ listen: 127.0.0.1:0
 admin_listen: 127.0.0.1:0
 log: {format: json}
 shutdown: {grace: 0s, drain: 1s}
+auth: {enabled: false} # the engine's own key is what these tests look at
 router: {cooldown: 1s, scrape_interval: 100ms, scrape_timeout: 5s}
 admission: {enabled: false} # these tests fill the engine's own queue
 models: [{name: words}]

@@ -26,6 +26,7 @@ type Limiter struct {
 	breaker breaker
 	recent  refusals
 	live    atomic.Int64 // routers, as last heard
+	named   atomic.Bool  // the store has been told that this router lives
 	odd     atomic.Bool  // an error of one key was said
 	queue   chan call    // what Redis need not know at once
 

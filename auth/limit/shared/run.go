@@ -36,7 +36,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 			l.log.Error("not all slices of budgets were given back; what is left of them is lost to their periods", "err", err)
 		}
 	}
-	if l.deps.Routers != nil {
+	if l.named.Load() {
 		if err := l.deps.Routers.RemoveRouter(last, l.deps.RouterID); err != nil {
 			l.log.Warn("the store was not told that this router has ended; it counts until its row expires", "err", err)
 		}
@@ -88,6 +88,7 @@ func (l *Limiter) renewRouter(ctx context.Context) (string, error) {
 	defer cancel()
 	live, err := l.deps.Routers.RenewRouter(ctx, l.deps.RouterID, l.cfg.RouterTTL)
 	if err == nil {
+		l.named.Store(true)
 		l.live.Store(int64(max(1, live)))
 	}
 	return what, err

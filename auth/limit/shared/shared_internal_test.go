@@ -324,6 +324,18 @@ func TestWithoutRedis(t *testing.T) {
 	if n := log.count("fails; it is tried again"); n != 1 {
 		t.Errorf("said %d times that the store fails: %q", n, log.all)
 	}
+
+	// One that no store has heard of has nothing to take back, and says nothing.
+	never, quiet := &routersOf{err: errors.New("the store is down")}, &lines{}
+	if l, err = New(cfg, Deps{RouterID: "b", Routers: never, Logger: slog.New(quiet)}); err != nil {
+		t.Fatal(err)
+	}
+	stop = run(t, l)
+	eventually(t, "the store cannot be told", func() bool { return quiet.count("fails; it is tried again") > 0 })
+	stop()
+	if len(never.removed) != 0 || quiet.count("has ended") != 0 {
+		t.Errorf("removed %q, log %q", never.removed, quiet.all)
+	}
 }
 
 func reason(err error) limit.Reason {

@@ -39,6 +39,7 @@ func bench(t *testing.T, args ...string) (r generate.Report, code int) {
 // The traces of examples go through the demo's router to its engines, whole.
 func TestBenchThroughTheDemo(t *testing.T) {
 	demo := start(t, "demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--json")
+	t.Setenv("LLMGW_API_KEY", demo.APIKey)
 	for _, tt := range []struct {
 		file string
 		args []string

@@ -117,11 +117,19 @@ func (s *started) stop(t *testing.T) {
 
 func ask(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
+	return askWith(t, "", method, url, body)
+}
+
+func askWith(t *testing.T, key, method, url, body string) (int, string) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -134,11 +142,15 @@ func ask(t *testing.T, method, url, body string) (int, string) {
 	return resp.StatusCode, string(answer)
 }
 
-// The demo prints one line when it is ready, serves, and ends on SIGTERM.
+// The demo prints one line when it is ready, serves, and ends on SIGTERM. It asks
+// nobody for a key if it is told so.
 func TestDemo(t *testing.T) {
-	s := start(t, "demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--json")
+	s := start(t, "demo", "--no-auth", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--json")
 	if len(s.Models) == 0 {
 		t.Fatal("no models")
+	}
+	if s.APIKey != "" {
+		t.Error("a key that nobody asks for")
 	}
 	code, answer := ask(t, http.MethodPost, s.BaseURL+"/v1/chat/completions",
 		`{"model": "`+s.Models[0]+`", "stream": true, "max_tokens": 5, "messages": [{"role": "user", "content": "Hello"}]}`)
@@ -167,7 +179,7 @@ func TestDemoPrintsACommandThatWorks(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	curl := regexp.MustCompile(`^curl -N (http://\S+) -H 'Content-Type: application/json' -d '([^']+)'$`)
+	curl := regexp.MustCompile(`^curl -N (http://\S+) -H 'Authorization: Bearer (\S+)' -H 'Content-Type: application/json' -d '([^']+)'$`)
 	var found []string
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && found == nil {
@@ -176,7 +188,7 @@ func TestDemoPrintsACommandThatWorks(t *testing.T) {
 	if found == nil {
 		t.Fatal("no curl line was printed")
 	}
-	if code, answer := ask(t, http.MethodPost, found[1], found[2]); code != http.StatusOK || !strings.HasSuffix(answer, "data: [DONE]\n\n") {
+	if code, answer := askWith(t, found[2], http.MethodPost, found[1], found[3]); code != http.StatusOK || !strings.HasSuffix(answer, "data: [DONE]\n\n") {
 		t.Errorf("answer = %d %q, want a stream that ends with [DONE]", code, answer)
 	}
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -230,7 +242,7 @@ func TestServerReload(t *testing.T) {
 	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "100", "--json")
 	file := filepath.Join(t.TempDir(), "server.yaml")
 	write := func(endpoints string) {
-		text := "listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: {format: json}\nshutdown: {grace: 0s}\nendpoints: " + endpoints + "\n"
+		text := "listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: {format: json}\nshutdown: {grace: 0s}\nauth: {enabled: false}\nendpoints: " + endpoints + "\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +302,7 @@ func TestServerReload(t *testing.T) {
 	if got := next("the configuration was not reloaded; the old one stays in force")["faults"]; got != 4.0 {
 		t.Errorf("faults = %v, want 4", got)
 	}
-	if got := next("fault in the configuration")["err"]; !strings.Contains(fmt.Sprint(got), `server.yaml:5: endpoints[0].url: "ftp://x"`) {
+	if got := next("fault in the configuration")["err"]; !strings.Contains(fmt.Sprint(got), `server.yaml:6: endpoints[0].url: "ftp://x"`) {
 		t.Errorf("fault = %v", got)
 	}
 	if code := call(); code != http.StatusOK {

@@ -66,7 +66,7 @@ func (f *ctlFlags) failed(err error) error {
 		return err
 	}
 	switch e.Code() {
-	case connect.CodeUnimplemented:
+	case connect.CodeUnimplemented, connect.CodeUnauthenticated: // the client listener asks for a key
 		return fmt.Errorf("what answers at %s has no such call: is that the admin listener of llmgw server, and of this version?", f.Admin)
 	case connect.CodeUnavailable:
 		if connect.IsWireError(err) { // the server's own word
@@ -81,7 +81,7 @@ func (f *ctlFlags) failed(err error) error {
 		return fmt.Errorf("%s: %s", f.Admin, e.Message())
 	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeAlreadyExists, connect.CodePermissionDenied,
 		connect.CodeResourceExhausted, connect.CodeAborted, connect.CodeOutOfRange,
-		connect.CodeInternal, connect.CodeDataLoss, connect.CodeUnauthenticated:
+		connect.CodeInternal, connect.CodeDataLoss:
 	}
 	return fmt.Errorf("%s: %w", f.Admin, e)
 }

@@ -27,7 +27,7 @@ func TestCtlExplainRoute(t *testing.T) {
 	model := s.Models[0]
 	body := `{"model": "` + model + `", "stream": true, "max_tokens": 5, "messages": [{"role": "system", "content": "` +
 		strings.Repeat("You are of help. ", 100) + `"}, {"role": "user", "content": "Hello"}]}`
-	if code, answer := ask(t, http.MethodPost, s.BaseURL+"/v1/chat/completions", body); code != http.StatusOK {
+	if code, answer := askWith(t, s.APIKey, http.MethodPost, s.BaseURL+"/v1/chat/completions", body); code != http.StatusOK {
 		t.Fatal(code, answer)
 	}
 	code, out, errs := explainRoute(t, body, "--admin", s.AdminURL, "--session", "s")

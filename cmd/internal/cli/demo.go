@@ -14,8 +14,8 @@ import (
 type demoCmd struct {
 	Listen      string `help:"Address for clients; port 0 takes a free one. Default ${default}." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	AdminListen string `help:"Address for metrics and pprof, loopback only; port 0 takes a free one. Default ${default}." default:"127.0.0.1:9090" placeholder:"ADDR"`
-	Auth        bool   `help:"Ask for a key, and make one; it goes with the demo."`
-	JSON        bool   `name:"json" help:"Print one JSON line with base_url, admin_url, models and, with --auth, api_key when it is ready."`
+	Auth        bool   `default:"true" negatable:"" help:"Ask for a key, and make one, which goes with the demo. --no-auth asks nobody."`
+	JSON        bool   `name:"json" help:"Print one JSON line with base_url, admin_url, models and api_key when it is ready."`
 }
 
 // Run serves the demo until a signal.

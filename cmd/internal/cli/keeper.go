@@ -137,7 +137,7 @@ func (f *keeperFlags) ask(ctx context.Context, url string) (k *keeper, instead s
 		return nil, "", fmt.Errorf("%w; to work on a store nevertheless, name it with --store", failed())
 	case code == connect.CodeFailedPrecondition:
 		return nil, fmt.Sprintf("the server at %s keeps no keys", url), nil
-	case code == connect.CodeUnimplemented && (f.Store != "" || f.Config != ""):
+	case (code == connect.CodeUnimplemented || code == connect.CodeUnauthenticated) && (f.Store != "" || f.Config != ""):
 		// Something else has the port, such as Prometheus, whose default it is too.
 		return nil, fmt.Sprintf("what answers at %s is not the admin listener of llmgw server", url), nil
 	}

@@ -205,25 +205,13 @@ func TestKeysByServer(t *testing.T) {
 
 // A server that asks for keys: the demo has one, the commands make more, what they
 // set is enforced, and a revocation counts at once.
-func TestDemoAuth(t *testing.T) {
-	s := start(t, "demo", "--auth", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--json")
+func TestDemoKeys(t *testing.T) {
+	s := start(t, "demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--json")
 	defer s.stop(t)
 	chat := func(key string) int {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.BaseURL+"/v1/chat/completions",
-			strings.NewReader(`{"model": "`+s.Models[0]+`", "max_tokens": 5, "messages": [{"role": "user", "content": "Hello"}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		if key != "" {
-			req.Header.Set("Authorization", "Bearer "+key)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close() // asked for its status
-		return resp.StatusCode
+		code, _ := askWith(t, key, http.MethodPost, s.BaseURL+"/v1/chat/completions",
+			`{"model": "`+s.Models[0]+`", "max_tokens": 5, "messages": [{"role": "user", "content": "Hello"}]}`)
+		return code
 	}
 	if with, without := chat(s.APIKey), chat(""); with != http.StatusOK || without != http.StatusUnauthorized {
 		t.Errorf("with the demo's key %d, without one %d", with, without)

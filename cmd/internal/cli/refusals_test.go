@@ -46,7 +46,7 @@ func there(t *testing.T, want bool, names ...string) {
 func TestKeysRefused(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("LLMGW_ADMIN_LISTEN", "127.0.0.1:1")
-	config := "admin_listen: 127.0.0.1:1\nmodels: [{name: big, aliases: [large]}]\n" +
+	config := "admin_listen: 127.0.0.1:1\nauth: {enabled: false}\nmodels: [{name: big, aliases: [large]}]\n" +
 		"endpoints: [{id: a, url: \"http://127.0.0.1:8000\", models: [big, small]}]\n"
 	if err := os.WriteFile("server.yaml", []byte(config), 0o600); err != nil {
 		t.Fatal(err)

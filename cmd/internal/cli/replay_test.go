@@ -23,7 +23,7 @@ func TestReplayAfterKill(t *testing.T) {
 	defer engine.stop(t)
 	dir := t.TempDir()
 	file, logDir := filepath.Join(dir, "server.yaml"), filepath.Join(dir, "record")
-	text := "listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: {format: json}\nshutdown: {grace: 0s}\n" +
+	text := "listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: {format: json}\nshutdown: {grace: 0s}\nauth: {enabled: false}\n" +
 		"admission: {enabled: true}\nrecorder: {dir: " + logDir + "}\n" +
 		"endpoints: [{id: a, url: \"" + engine.BaseURL + "\", models: [tiny]}]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

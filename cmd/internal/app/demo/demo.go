@@ -16,14 +16,11 @@ import (
 	"syscall"
 	"time"
 
-	"connectrpc.com/connect"
-
+	"github.com/llmgw/llmgw/auth"
 	"github.com/llmgw/llmgw/cmd/internal/app/server"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/cmd/internal/storedsn"
 	"github.com/llmgw/llmgw/engines/sim"
-	"github.com/llmgw/llmgw/fleet/api"
-	"github.com/llmgw/llmgw/fleet/apipb"
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/gateway"
 )
@@ -49,16 +46,21 @@ func Run(ctx context.Context, opts Options) error {
 	// Nobody balances load over a demo, so nobody needs to be told that it
 	// ends before it does.
 	cfg.Shutdown = config.Shutdown{Drain: 5 * time.Second}
+	cfg.Auth.Enabled = opts.Auth
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	var key string
 	if opts.Auth {
 		dir, err := os.MkdirTemp("", "llmgw-demo-*")
 		if err != nil {
 			return fmt.Errorf("demo: %w", err)
 		}
 		defer os.RemoveAll(dir) // last of all
-		cfg.Auth.Enabled, cfg.Store.DSN = true, storedsn.DSN("sqlite:"+filepath.Join(dir, "llmgw.db"))
-	}
-	if err := cfg.Validate(); err != nil {
-		return fmt.Errorf("demo: %w", err)
+		cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(dir, "llmgw.db"))
+		if key, err = makeKey(ctx, cfg.Store.DSN); err != nil {
+			return fmt.Errorf("demo: no key was made: %w", err)
+		}
 	}
 	serverCtx, stopServer := context.WithCancelCause(ctx)
 	defer stopServer(nil)
@@ -84,11 +86,6 @@ func Run(ctx context.Context, opts Options) error {
 		Serving: func(at server.Addresses) {
 			wg.Go(func() {
 				if waitReady(serverCtx, "http://"+at.Admin+"/ready") != nil {
-					return
-				}
-				key, err := firstKey(serverCtx, opts.Auth, "http://"+at.Admin)
-				if err != nil {
-					stopServer(fmt.Errorf("demo: no key was made: %w", err))
 					return
 				}
 				opts.Ready(at, []string{engine.Model}, key)
@@ -135,37 +132,25 @@ func startEngine(ctx context.Context, wg *sync.WaitGroup, cfg sim.Config, log *s
 	return l.Addr().String(), nil
 }
 
-// firstKey makes a key that may do everything, as `llmgw keys create` does; none
-// where nobody is asked for one.
-func firstKey(ctx context.Context, wanted bool, admin string) (string, error) {
-	if !wanted {
-		return "", nil
-	}
-	transport := new(http.Transport)
-	defer transport.CloseIdleConnections()
-	client, err := api.NewClient(api.ClientConfig{URL: admin, HTTP: &http.Client{Transport: transport, Timeout: 30 * time.Second}})
+// makeKey makes a store with a key that may do everything, and returns the key.
+func makeKey(ctx context.Context, dsn storedsn.DSN) (text string, err error) {
+	st, err := storedsn.Open(dsn, nil, nil)
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	// The store is opened beside the listeners.
-	for {
-		_, err := client.Keys.ListKeys(ctx, &apipb.ListKeysRequest{PageSize: 1})
-		if err == nil {
-			break
-		}
-		if connect.CodeOf(err) != connect.CodeUnavailable {
-			return "", err
-		}
-		select {
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		case <-time.After(10 * time.Millisecond):
-		}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := st.Open(ctx); err != nil {
+		return "", err
 	}
-	made, err := client.Keys.CreateKey(ctx, &apipb.CreateKeyRequest{Name: "demo", Actor: "demo"})
-	return made.GetSecret(), err
+	issuer, err := auth.NewIssuer(auth.IssuerDeps{Keys: st})
+	if err != nil {
+		return "", err
+	}
+	made, err := issuer.Create(ctx, auth.Spec{Name: "demo"}, auth.By{Actor: "demo"})
+	if err != nil {
+		return "", err
+	}
+	return made.Secret.Reveal(), nil
 }
 
 // waitReady asks until the answer is 200 or ctx is done.

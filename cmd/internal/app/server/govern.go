@@ -20,6 +20,7 @@ import (
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/router/gateway"
 	"github.com/llmgw/llmgw/router/gateway/gatewayapi"
+	"github.com/llmgw/llmgw/storage"
 )
 
 // governance is what a server that asks for keys has beside its data plane. It is
@@ -31,6 +32,7 @@ type governance struct {
 	limiter *shared.Limiter
 	usage   *usage.Recorder
 	router  string
+	log     *slog.Logger
 	tried   chan struct{} // closed once the store was opened or could not be
 }
 
@@ -42,7 +44,7 @@ func newGovernance(cfg config.Config, log *slog.Logger, reg prometheus.Registere
 	if !cfg.Auth.Enabled {
 		return nil, nil //nolint:nilnil // that nobody is asked for a key is no error
 	}
-	g := &governance{where: cfg.Store.DSN, router: routerID(), tried: make(chan struct{})}
+	g := &governance{where: cfg.Store.DSN, router: routerID(), log: log, tried: make(chan struct{})}
 	var err error
 	if g.store, err = storedsn.Open(cfg.Store.DSN, log, reg); err != nil {
 		return nil, err
@@ -91,8 +93,8 @@ func (g *governance) opened() <-chan struct{} {
 }
 
 // run keeps the store, and what needs it: that ends first. A store that cannot be
-// opened is tried again until it can.
-func (g *governance) run(ctx context.Context) error {
+// opened is tried again until it can. admin is where the admin listener is.
+func (g *governance) run(ctx context.Context, admin string) error {
 	if g == nil {
 		<-ctx.Done()
 		return nil
@@ -110,10 +112,31 @@ func (g *governance) run(ctx context.Context) error {
 	for i, run := range []func(context.Context) error{g.auth.Run, g.limiter.Run, g.usage.Run} {
 		users.Go(func() { errs[1+i] = run(ctx) })
 	}
+	users.Go(func() { g.sayIfNoKey(ctx, admin) })
 	users.Wait()
 	end()
 	store.Wait()
 	return errors.Join(errs...)
+}
+
+// sayIfNoKey says how to make a key where there is none that is good for anything:
+// nobody can use the server then, and whoever started it may not know why.
+func (g *governance) sayIfNoKey(ctx context.Context, admin string) {
+	for {
+		keys, _, err := g.store.ListKeys(ctx, storage.KeyQuery{Usable: time.Now(), Page: storage.Page{Limit: 1}})
+		if err == nil && len(keys) == 0 {
+			g.log.Warn("there is no key yet, so every request is refused; make one with the command",
+				"command", "llmgw keys create --name first --admin http://"+admin, "store", g.where.Where())
+		}
+		if err == nil {
+			return
+		}
+		select { // the store is not open yet, and its Run says why
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 func (g *governance) close(context.Context) error {
@@ -133,7 +156,9 @@ func governModule() fx.Option {
 			}
 			return g, err
 		}),
-		actor(func(g *governance) Actor { return Actor{Name: "store", Stage: StageStorage, Run: g.run} }),
+		actor(func(g *governance, l *listeners) Actor {
+			return Actor{Name: "store", Stage: StageStorage, Run: func(ctx context.Context) error { return g.run(ctx, l.addresses().Admin) }}
+		}),
 	)
 }
 

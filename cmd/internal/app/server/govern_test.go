@@ -229,10 +229,18 @@ func (l *locked) String() string {
 }
 
 // A server that asks nobody for a key says so, if others than this machine reach it.
+// That has to be written: as it comes a server asks.
 func TestOpenServerIsWarnedOf(t *testing.T) {
-	for listen, want := range map[string]bool{"127.0.0.1:0": false, ":0": true} {
+	if !config.DefaultConfig().Auth.Enabled {
+		t.Error("nobody is asked for a key though nobody wrote so")
+	}
+	for _, tt := range []struct {
+		listen    string
+		auth, say bool
+	}{{"127.0.0.1:0", false, false}, {":0", false, true}, {":0", true, false}} {
 		cfg := testConfig()
-		cfg.Listen = listen
+		cfg.Listen, cfg.Auth.Enabled = tt.listen, tt.auth
+		cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(t.TempDir(), "llmgw.db"))
 		var log locked
 		ctx, cancel := context.WithCancel(t.Context())
 		err := Run(ctx, Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(&log, nil)), Serving: func(Addresses) { cancel() }})
@@ -240,8 +248,40 @@ func TestOpenServerIsWarnedOf(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if got := strings.Contains(log.String(), "auth.enabled"); got != want {
-			t.Errorf("%s: warned: %t; log:\n%s", listen, got, log.String())
+		if got := strings.Contains(log.String(), "auth.enabled: false and listen: "); got != tt.say {
+			t.Errorf("%+v: warned: %t; log:\n%s", tt, got, log.String())
 		}
+	}
+}
+
+// Whoever starts a server for which there is no key is told how to make one.
+func TestFirstKey(t *testing.T) {
+	cfg := keyed(t)
+	var log locked
+	g, err := newGovernance(cfg, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.store.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.store.Close() })
+	said := func() int {
+		t.Helper()
+		g.sayIfNoKey(t.Context(), "127.0.0.1:9090")
+		return strings.Count(log.String(), `command="llmgw keys create --name first --admin http://127.0.0.1:9090"`)
+	}
+	if n := said(); n != 1 {
+		t.Errorf("said %d times without a key; log:\n%s", n, log.String())
+	}
+	id, _ := mint(t, g.store, auth.Spec{})
+	if n := said(); n != 1 {
+		t.Errorf("said with a key; log:\n%s", log.String())
+	}
+	if _, err := g.store.RevokeKey(t.Context(), id, time.Now(), storage.Audit{ID: "a", At: time.Now(), Actor: "test", Action: "key.revoke", Target: id}); err != nil {
+		t.Fatal(err)
+	}
+	if n := said(); n != 2 {
+		t.Errorf("not said once the only key was revoked; log:\n%s", log.String())
 	}
 }

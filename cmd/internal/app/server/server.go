@@ -55,8 +55,8 @@ const startTimeout = 15 * time.Second
 // is called; an address that is taken or a part that fails is an error.
 func Run(ctx context.Context, opts Options) error {
 	tuneMemory(opts.Logger)
-	if opts.Config.OpenToOthers() {
-		opts.Logger.Warn("everybody who reaches the client listener may use every model: no key is asked for; set auth.enabled: true, or a loopback address as listen", "listen", opts.Config.Listen)
+	if w := opts.Config.OpenWarning(); w != "" {
+		opts.Logger.Warn("the server is open to everybody", "warning", w)
 	}
 	return runWith(ctx, opts, gatewayModule())
 }

@@ -76,6 +76,7 @@ func testConfig() config.Config {
 	cfg := config.DefaultConfig()
 	cfg.Listen, cfg.AdminListen, cfg.MetricsListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Shutdown = config.Shutdown{Grace: 0, Drain: 10 * time.Second}
+	cfg.Auth.Enabled = false // see keyed
 	return cfg
 }
 

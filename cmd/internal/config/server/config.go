@@ -109,8 +109,6 @@ type Log struct {
 
 // DefaultConfig returns the defaults: what an empty file means.
 func DefaultConfig() Config {
-	keys := auth.DefaultConfig()
-	keys.Enabled = false
 	return Config{
 		Listen:      ":8080",
 		AdminListen: "127.0.0.1:9090",
@@ -124,7 +122,7 @@ func DefaultConfig() Config {
 		Shutdown: Shutdown{Grace: 5 * time.Second, Drain: time.Minute},
 		Log:      Log{Level: "info", Format: "text"},
 		Store:    Store{DSN: "sqlite:llmgw.db"},
-		Auth:     keys,
+		Auth:     auth.DefaultConfig(),
 		Limits:   Limits{Memory: limit.DefaultConfig(), Shared: shared.DefaultConfig(), AssumedOutputTokens: 1000},
 		Usage:    usage.DefaultConfig(),
 		Gateway:  gateway.DefaultConfig(),

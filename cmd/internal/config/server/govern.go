@@ -46,11 +46,14 @@ func (l Limits) validate() error {
 	return errors.Join(errs...)
 }
 
-// OpenToOthers reports whether requests from other machines reach a server that
-// asks nobody for a key.
-func (c Config) OpenToOthers() bool {
+// OpenWarning says what it means that requests from other machines reach a server
+// that asks nobody for a key; empty where they do not, or it asks.
+func (c Config) OpenWarning() string {
 	host, _, err := splitAddress(c.Listen)
-	return !c.Auth.Enabled && (err != nil || !isLoopback(host))
+	if c.Auth.Enabled || err == nil && isLoopback(host) {
+		return ""
+	}
+	return fmt.Sprintf("auth.enabled: false and listen: %q let everybody who reaches this machine use every model; leave auth.enabled out, or listen on a loopback address", c.Listen)
 }
 
 // under puts text before each of joined errors.

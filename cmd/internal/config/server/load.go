@@ -17,7 +17,7 @@ type Loaded struct {
 	Config
 	// Oddities are what is allowed and probably not meant, as far as only this
 	// package sees it: in the environment and in the list of endpoints. The
-	// gateway logs what it sees itself.
+	// gateway logs what it sees itself, and the server that it is open.
 	Oddities []string
 
 	result *config.Result
@@ -27,7 +27,11 @@ type Loaded struct {
 // each: oddities, those that the gateway sees, and what Check finds.
 func (l *Loaded) Warnings() []string {
 	out := slices.Clone(l.Oddities)
-	for _, w := range l.Gateway.Warnings() {
+	seen := l.Gateway.Warnings()
+	if w := l.OpenWarning(); w != "" {
+		seen = append(seen, w)
+	}
+	for _, w := range seen {
 		out = append(out, l.result.Locate(errors.New(w)).Error())
 	}
 	if err := l.Check(); err != nil {
@@ -108,10 +112,12 @@ func Parse(file string, data []byte, environ []string) (*Loaded, error) {
 		return nil, err
 	}
 	l := &Loaded{Config: read.Config, result: result}
-	// A variable that holds an engine's key may well have our prefix.
+	// A variable that holds an engine's key may well have our prefix, and the one
+	// that holds the key for llmgw bench has.
 	var unknown []string
 	for _, v := range l.result.UnknownVariables {
 		switch {
+		case v.Name == "LLMGW_API_KEY":
 		case slices.ContainsFunc(l.Gateway.Endpoints, func(e gateway.Endpoint) bool { return e.KeyEnv == v.Name }):
 		case v.Meant != "":
 			unknown = append(unknown, fmt.Sprintf("%s (did you mean %s?)", v.Name, v.Meant))

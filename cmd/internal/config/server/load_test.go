@@ -122,7 +122,8 @@ endpoints:
 - {id: c, url: https://h, models: [m], ca_file: `+empty+`}
 tls: {cert_file: /nonexistent/cert, key_file: /nonexistent/key}
 router: {spool_dir: /nonexistent/dir}
-`, "LLMGW_TEST_KEY_B=x", "LLMGW_TEST_KEY_A=x", "LLMGW_PORT=tcp://10.0.0.1:80", "LLMGW_ROUTER_RETRIES=1")
+auth: {enabled: false}
+`, "LLMGW_TEST_KEY_B=x", "LLMGW_TEST_KEY_A=x", "LLMGW_API_KEY=x", "LLMGW_PORT=tcp://10.0.0.1:80", "LLMGW_ROUTER_RETRIES=1")
 	if faults != nil {
 		t.Fatal(faults)
 	}
@@ -130,6 +131,7 @@ router: {spool_dir: /nonexistent/dir}
 		`no key belongs to the environment variables LLMGW_PORT, LLMGW_ROUTER_RETRIES (did you mean LLMGW_ROUTER__RETRIES?), LLMGW_TEST_KEY_B; they are ignored`,
 		`f.yaml:5: endpoints[1].url: the engine of endpoints[0] again, for the model "m"; it gets twice its share of the load`,
 		`f.yaml:2: models[0].name: no endpoint serves "nobody"; requests for it get its fallbacks, or 503`,
+		`f.yaml:9: auth.enabled: false and listen: ":8080" let everybody who reaches this machine use every model; leave auth.enabled out, or listen on a loopback address`,
 		`f.yaml:4: endpoints[0].key_env: the environment variable "LLMGW_TEST_KEY_A" is not set; set it, or leave the key out`,
 		`f.yaml:5: endpoints[1].key_file: open /nonexistent/key: no such file or directory`,
 		`f.yaml:6: endpoints[2].ca_file: "` + empty + `" holds no certificate; want PEM`,
