@@ -1,12 +1,12 @@
 import Anthropic from '@anthropic-ai/sdk';
 import assert from 'node:assert/strict';
 import {
-  args, cached, cell, demo, demoModel, died, gone, image, output, pieces, prompt, rejection, release, requests, retried, running,
+  args, cached, cell, demo, demoKey, demoModel, died, gone, image, key, output, pieces, prompt, rejection, release, requests, retried, running,
   slowBy, text, url,
 } from './stand.mjs';
 
 const me = 'anthropic-node';
-const client = new Anthropic({ baseURL: url, apiKey: 'sk-matrix' });
+const client = new Anthropic({ baseURL: url, apiKey: key });
 const once = client.withOptions({ maxRetries: 0 });
 const tools = [{ name: 'weather', input_schema: { type: 'object', properties: { city: { type: 'string' } } } }];
 const body = (how, mark, more = {}) => ({ model: `${me}/${how}`, max_tokens: 100, messages: [{ role: 'user', content: mark }], ...more });
@@ -23,7 +23,7 @@ async function read(how, mark, more = {}) {
 }
 
 cell(me, 'demo', async () => {
-  const there = client.withOptions({ baseURL: demo });
+  const there = client.withOptions({ baseURL: demo, apiKey: demoKey });
   const want = { model: demoModel, max_tokens: 24, messages: [{ role: 'user', content: 'demo' }] };
   const full = await there.messages.create(want);
   assert.equal(full.content[0].text.split(' ').length, full.usage.output_tokens);

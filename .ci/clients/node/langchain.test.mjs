@@ -2,12 +2,12 @@ import { HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import assert from 'node:assert/strict';
 import {
-  args, cached, cell, died, gone, image, output, pieces, prompt, rejection, requests, running, text, total, url,
+  args, cached, cell, died, gone, image, key, output, pieces, prompt, rejection, requests, running, text, total, url,
 } from './stand.mjs';
 
 const me = 'langchain-js';
 const configuration = { baseURL: `${url}/v1` };
-const model = (how, more = {}) => new ChatOpenAI({ model: `${me}/${how}`, apiKey: 'sk-matrix', configuration, ...more });
+const model = (how, more = {}) => new ChatOpenAI({ model: `${me}/${how}`, apiKey: key, configuration, ...more });
 const weather = { type: 'function', function: { name: 'weather', description: 'the weather', parameters: {
   type: 'object', properties: { city: { type: 'string' } } } } };
 
@@ -54,7 +54,7 @@ cell(me, 'vision', async () => {
   assert.ok((await requests(`${me}/plain`, 'cell vision'))[0].body.includes(image_url.url));
 });
 cell(me, 'embeddings', async () => {
-  const embeddings = new OpenAIEmbeddings({ model: `${me}/plain`, apiKey: 'sk-matrix', configuration });
+  const embeddings = new OpenAIEmbeddings({ model: `${me}/plain`, apiKey: key, configuration });
   assert.deepEqual((await embeddings.embedDocuments(['cell base64', 'b']))[1], [1, -0.5, 0.25, 1]);
   assert.match((await requests(`${me}/plain`, 'cell base64'))[0].body, /"encoding_format":"base64"/);
 });

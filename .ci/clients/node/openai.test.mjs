@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 import {
-  args, cached, cell, demo, demoModel, died, gone, image, pieces, prompt, rejection, release, requests, retried, running,
+  args, cached, cell, demo, demoKey, demoModel, died, gone, image, key, pieces, prompt, rejection, release, requests, retried, running,
   slowBy, text, total, url,
 } from './stand.mjs';
 
 const me = 'openai-node';
-const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'sk-matrix' });
+const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key });
 const once = client.withOptions({ maxRetries: 0 });
 const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } } }];
 const ask = (how, mark, more = {}, options = {}, who = client) =>
@@ -27,7 +27,7 @@ const whole = { pieces, finish: 'stop', usage: null, empty: 0 };
 
 cell(me, 'demo', async () => {
   const want = { model: demoModel, messages: [{ role: 'user', content: 'demo' }], max_tokens: 24 };
-  const there = client.withOptions({ baseURL: `${demo}/v1` });
+  const there = client.withOptions({ baseURL: `${demo}/v1`, apiKey: demoKey });
   const full = await there.chat.completions.create(want);
   assert.equal(full.choices[0].message.content.split(' ').length, full.usage.completion_tokens);
   const got = await read(await there.chat.completions.create({ ...want, stream: true, stream_options: { include_usage: true } }));

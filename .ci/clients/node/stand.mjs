@@ -8,8 +8,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 const setting = (name) => process.env[name] ?? assert.fail(`${name} is not set; run .ci/clients/run`);
 
 export const url = setting('LLMGW_URL');
+export const key = setting('LLMGW_KEY');
 export const demo = setting('LLMGW_DEMO');
 export const demoModel = setting('LLMGW_DEMO_MODEL');
+export const demoKey = setting('LLMGW_DEMO_KEY');
 const engine = setting('LLMGW_ENGINE');
 const results = `${setting('LLMGW_RESULTS')}/node.jsonl`;
 

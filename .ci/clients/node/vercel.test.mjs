@@ -3,14 +3,14 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { APICallError, RetryError, embedMany, generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
 import assert from 'node:assert/strict';
 import {
-  args, cached, cell, demo, demoModel, died, gone, image, pieces, prompt, rejection, release, requests, retried, running, text, total,
+  args, cached, cell, demo, demoKey, demoModel, died, gone, image, key, pieces, prompt, rejection, release, requests, retried, running, text, total,
   url,
 } from './stand.mjs';
 
 const me = 'vercel';
-const make = (more = {}) => createOpenAICompatible({ name: 'llmgw', baseURL: `${url}/v1`, apiKey: 'sk-matrix', ...more });
+const make = (more = {}) => createOpenAICompatible({ name: 'llmgw', baseURL: `${url}/v1`, apiKey: key, ...more });
 const model = (how, more) => make(more)(`${me}/${how}`);
-const openai = createOpenAI({ baseURL: `${url}/v1`, apiKey: 'sk-matrix' });
+const openai = createOpenAI({ baseURL: `${url}/v1`, apiKey: key });
 const tools = {
   weather: tool({
     inputSchema: jsonSchema({ type: 'object', properties: { city: { type: 'string' }, days: { type: 'number' } } }),
@@ -20,7 +20,7 @@ const tools = {
 const quiet = { onError: () => {} };
 
 cell(me, 'demo', async () => {
-  const there = createOpenAICompatible({ name: 'llmgw', baseURL: `${demo}/v1`, includeUsage: true })(demoModel);
+  const there = createOpenAICompatible({ name: 'llmgw', baseURL: `${demo}/v1`, apiKey: demoKey, includeUsage: true })(demoModel);
   const full = await generateText({ model: there, prompt: 'demo', maxOutputTokens: 24 });
   assert.equal(full.text.split(' ').length, full.usage.outputTokens);
   const streamed = streamText({ model: there, prompt: 'demo', maxOutputTokens: 24 });

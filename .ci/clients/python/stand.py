@@ -7,8 +7,11 @@ import time
 import urllib.request
 
 URL = os.environ["LLMGW_URL"]
+KEY = os.environ["LLMGW_KEY"]
+ADMIN = os.environ["LLMGW_ADMIN"]
 DEMO = os.environ["LLMGW_DEMO"]
 DEMO_MODEL = os.environ["LLMGW_DEMO_MODEL"]
+DEMO_KEY = os.environ["LLMGW_DEMO_KEY"]
 ENGINE = os.environ["LLMGW_ENGINE"]
 
 PIECES = ["Grüße", " aus", " 東京", " 🌍", ' "ok\\', "\n."]

@@ -2,11 +2,11 @@ import time
 
 import anthropic
 import pytest
-from stand import (ARGUMENTS, CACHED, DEMO, DEMO_MODEL, DIED, IMAGE, OUTPUT, PIECES, PROMPT, SLOW_BY, TEXT, URL,
+from stand import (ARGUMENTS, CACHED, DEMO, DEMO_KEY, DEMO_MODEL, DIED, IMAGE, KEY, OUTPUT, PIECES, PROMPT, SLOW_BY, TEXT, URL,
                    gone, release, requests, retried, running)
 
 ME = "anthropic-python"
-client = anthropic.Anthropic(base_url=URL, api_key="sk-matrix", timeout=20)
+client = anthropic.Anthropic(base_url=URL, api_key=KEY, timeout=20)
 once = client.with_options(max_retries=0)
 WEATHER = [{"name": "weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}]
 
@@ -21,7 +21,7 @@ def stream(how, mark, **more):
 
 
 def test_demo():
-    demo = client.with_options(base_url=DEMO)
+    demo = client.with_options(base_url=DEMO, api_key=DEMO_KEY)
     want = dict(model=DEMO_MODEL, max_tokens=24, messages=[{"role": "user", "content": "demo"}])
     whole = demo.messages.create(**want)
     assert len(whole.content[0].text.split(" ")) == whole.usage.output_tokens

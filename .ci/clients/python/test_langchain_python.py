@@ -3,7 +3,7 @@ import pytest
 import tiktoken
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
-from stand import (ARGUMENTS, CACHED, DIED, IMAGE, OUTPUT, PIECES, PROMPT, TEXT, TOTAL, URL, gone, requests, retried)
+from stand import (ARGUMENTS, CACHED, DIED, IMAGE, KEY, OUTPUT, PIECES, PROMPT, TEXT, TOTAL, URL, gone, requests, retried)
 
 ME = "langchain-python"
 WEATHER = {"type": "function", "function": {"name": "weather", "description": "the weather", "parameters": {
@@ -11,7 +11,7 @@ WEATHER = {"type": "function", "function": {"name": "weather", "description": "t
 
 
 def model(how, **more):
-    return ChatOpenAI(model=f"{ME}/{how}", base_url=URL + "/v1", api_key="sk-matrix", **{"timeout": 20, **more})
+    return ChatOpenAI(model=f"{ME}/{how}", base_url=URL + "/v1", api_key=KEY, **{"timeout": 20, **more})
 
 
 def test_chat():
@@ -68,10 +68,10 @@ def test_embeddings(monkeypatch):
     bytewise = tiktoken.Encoding("bytes", pat_str=r"[\s\S]", mergeable_ranks={bytes([i]): i for i in range(256)}, special_tokens={})
     monkeypatch.setattr(tiktoken, "encoding_for_model", lambda name: bytewise)
     monkeypatch.setattr(tiktoken, "get_encoding", lambda name: bytewise)
-    embeddings = OpenAIEmbeddings(model=f"{ME}/plain", base_url=URL + "/v1", api_key="sk-matrix")
+    embeddings = OpenAIEmbeddings(model=f"{ME}/plain", base_url=URL + "/v1", api_key=KEY)
     assert embeddings.embed_documents(["a", "b"])[1] == pytest.approx([1, -0.5, 0.25, 1])
     assert '"input":[[97],[98]]' in requests(f"{ME}/plain", "encoding_format")[0]["body"]
-    plain = OpenAIEmbeddings(model=f"{ME}/plain", base_url=URL + "/v1", api_key="sk-matrix", check_embedding_ctx_length=False)
+    plain = OpenAIEmbeddings(model=f"{ME}/plain", base_url=URL + "/v1", api_key=KEY, check_embedding_ctx_length=False)
     assert plain.embed_query("cell strings") == pytest.approx([1, -0.5, 0.25, 0])
 
 

@@ -3,13 +3,13 @@ import time
 
 import openai
 import pytest
-from stand import (ARGUMENTS, CACHED, DEMO, DEMO_MODEL, DIED, IMAGE, PIECES, PROMPT, SLOW_BY, TEXT, TOTAL, URL,
+from stand import (ARGUMENTS, CACHED, DEMO, DEMO_KEY, DEMO_MODEL, DIED, IMAGE, KEY, PIECES, PROMPT, SLOW_BY, TEXT, TOTAL, URL,
                    gone, release, requests, retried, running)
 
 import json
 
 ME = "openai-python"
-client = openai.OpenAI(base_url=URL + "/v1", api_key="sk-matrix", timeout=20)
+client = openai.OpenAI(base_url=URL + "/v1", api_key=KEY, timeout=20)
 once = client.with_options(max_retries=0)
 WEATHER = [{"type": "function", "function": {"name": "weather", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}}}}}]
@@ -36,7 +36,7 @@ def read(stream):
 
 
 def test_demo():
-    demo = client.with_options(base_url=DEMO + "/v1")
+    demo = client.with_options(base_url=DEMO + "/v1", api_key=DEMO_KEY)
     want = dict(model=DEMO_MODEL, messages=[{"role": "user", "content": "demo"}], max_tokens=24)
     whole = demo.chat.completions.create(**want)
     text = whole.choices[0].message.content

@@ -7,9 +7,10 @@
 // in front of that engine, all on free ports, and waits until each would serve a
 // request. The command finds them by its environment:
 //
-//	LLMGW_DEMO, LLMGW_DEMO_MODEL  the demo's base URL and its model
-//	LLMGW_URL                     the server's base URL
-//	LLMGW_ENGINE                  the scripted engine, for its books
+//	LLMGW_DEMO, LLMGW_DEMO_MODEL, LLMGW_DEMO_KEY  the demo's base URL, its model and its key
+//	LLMGW_URL, LLMGW_KEY                          the server's base URL, and a key without limits
+//	LLMGW_ADMIN                                   the server's admin listener, for keys with limits
+//	LLMGW_ENGINE                                  the scripted engine, for its books
 //
 // The server's models are called CLIENT/BEHAVIOUR, each with an endpoint of its
 // own, so that no cell of the matrix meets another's breaker.
@@ -34,6 +35,7 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/ci/clients/engine"
+	"github.com/llmgw/llmgw/ci/clients/keys"
 )
 
 // clients are the first halves of model names: one per column of the matrix.
@@ -77,6 +79,7 @@ func run(ctx context.Context, llmgw, logs string, command []string) (err error) 
 	var at struct {
 		BaseURL string   `json:"base_url"`
 		Models  []string `json:"models"`
+		APIKey  string   `json:"api_key"`
 	}
 	demo, err := start(logs, llmgw, []string{"demo", "--json", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"},
 		func(line []byte) bool {
@@ -87,12 +90,13 @@ func run(ctx context.Context, llmgw, logs string, command []string) (err error) 
 	}
 	defer func() { err = errors.Join(err, demo.end()) }()
 	config := filepath.Join(logs, "server.yaml")
-	if err := os.WriteFile(config, serverConfig(engineURL), 0o600); err != nil {
+	if err := os.WriteFile(config, serverConfig(engineURL, filepath.Join(logs, "llmgw.db")), 0o600); err != nil {
 		return err
 	}
 	var log struct {
 		Message string `json:"msg"`
 		Listen  string `json:"listen"`
+		Admin   string `json:"admin_listen"`
 	}
 	server, err := start(logs, llmgw, []string{"server", "-c", config},
 		func(line []byte) bool { return json.Unmarshal(line, &log) == nil && log.Message == "serving" })
@@ -108,21 +112,26 @@ func run(ctx context.Context, llmgw, logs string, command []string) (err error) 
 		return err
 	}
 
+	key, err := keys.Create(ctx, "http://"+log.Admin, `{"name": "matrix"}`)
+	if err != nil {
+		return err
+	}
+
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = patience
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "LLMGW_DEMO="+at.BaseURL, "LLMGW_DEMO_MODEL="+at.Models[0],
-		"LLMGW_URL="+serverURL, "LLMGW_ENGINE="+engineURL)
+	cmd.Env = append(os.Environ(), "LLMGW_DEMO="+at.BaseURL, "LLMGW_DEMO_MODEL="+at.Models[0], "LLMGW_DEMO_KEY="+at.APIKey,
+		"LLMGW_URL="+serverURL, "LLMGW_KEY="+key, "LLMGW_ADMIN=http://"+log.Admin, "LLMGW_ENGINE="+engineURL)
 	return cmd.Run()
 }
 
 // serverConfig is a server in front of the scripted engine. Every model is
 // renamed on the way.
-func serverConfig(engineURL string) []byte {
+func serverConfig(engineURL, store string) []byte {
 	var b strings.Builder
 	b.WriteString("listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: {format: json}\n" +
-		"shutdown: {grace: 0s, drain: 2s}\n" +
+		"shutdown: {grace: 0s, drain: 2s}\nstore: {dsn: \"sqlite:" + store + "\"}\n" +
 		"endpoints:\n")
 	for _, c := range clients {
 		for _, how := range engine.Behaviours() {

@@ -46,9 +46,9 @@ func accumulate(ctx context.Context, t *testing.T, c *anthropic.Client, p anthro
 }
 
 func TestAnthropic(t *testing.T) {
-	client := anthropic.NewClient(option.WithBaseURL(gateway(t)), option.WithAPIKey("sk-matrix"))
-	once := anthropic.NewClient(option.WithBaseURL(gateway(t)), option.WithAPIKey("sk-matrix"), option.WithMaxRetries(0))
-	demo := anthropic.NewClient(option.WithBaseURL(setting(t, "LLMGW_DEMO")), option.WithAPIKey("sk-matrix"))
+	client := anthropic.NewClient(option.WithBaseURL(gateway(t)), option.WithAPIKey(setting(t, "LLMGW_KEY")))
+	once := anthropic.NewClient(option.WithBaseURL(gateway(t)), option.WithAPIKey(setting(t, "LLMGW_KEY")), option.WithMaxRetries(0))
+	demo := anthropic.NewClient(option.WithBaseURL(setting(t, "LLMGW_DEMO")), option.WithAPIKey(setting(t, "LLMGW_DEMO_KEY")))
 	tools := []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{
 		Properties: map[string]any{"city": map[string]any{"type": "string"}},
 	}, "weather")}

@@ -27,9 +27,10 @@ const claudeTools = `,"tools":[{"name":"Bash","description":"Run a command","inp
 // claudeBetas must reach the engine byte by byte.
 const claudeBetas = "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,prompt-caching-scope-2026-01-05"
 
-func claudeHeader() http.Header {
+func claudeHeader(t *testing.T) http.Header {
+	t.Helper()
 	return http.Header{
-		"Content-Type": {"application/json"}, "Accept": {"application/json"}, "Authorization": {"Bearer sk-matrix"},
+		"Content-Type": {"application/json"}, "Accept": {"application/json"}, "Authorization": {"Bearer " + setting(t, "LLMGW_KEY")},
 		"Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {claudeBetas},
 		"User-Agent": {"claude-cli/2.1.185 (external, cli)"}, "X-App": {"cli"},
 		"X-Claude-Code-Session-Id": {"0199c4c2-5a1e-7d30-9a4b-0123456789ab"},
@@ -78,7 +79,7 @@ func TestClaudeCode(t *testing.T) {
 	run := func(name string, f func(t *testing.T)) { cell(t, claudeCode, name, f) }
 	run("stream", func(t *testing.T) {
 		body := claudeBody("plain", "cell stream", "true", "")
-		resp, stream := post(t, path, claudeHeader(), body)
+		resp, stream := post(t, path, claudeHeader(t), body)
 		equal(t, "status", resp.StatusCode, 200)
 		said, last, tokens, _ := claudeRead(t, stream)
 		equal(t, "text", said, text)
@@ -89,24 +90,24 @@ func TestClaudeCode(t *testing.T) {
 		equal(t, "query at the engine", strings.HasSuffix(seen.Target, path), true)
 		equal(t, "betas at the engine", seen.Header.Get("Anthropic-Beta"), claudeBetas)
 		equal(t, "version at the engine", seen.Header.Get("Anthropic-Version"), "2023-06-01")
-		equal(t, "session at the engine", seen.Header.Get("X-Claude-Code-Session-Id"), claudeHeader().Get("X-Claude-Code-Session-Id"))
+		equal(t, "session at the engine", seen.Header.Get("X-Claude-Code-Session-Id"), claudeHeader(t).Get("X-Claude-Code-Session-Id"))
 		equal(t, "key at the engine", seen.Header.Get("Authorization"), "")
 		equal(t, "request id", resp.Header.Get("request-id"), seen.Header.Get("X-Request-Id"))
 	})
 	run("framing", func(t *testing.T) {
-		_, stream := post(t, path, claudeHeader(), claudeBody("framing", "cell framing", "true", ""))
+		_, stream := post(t, path, claudeHeader(t), claudeBody("framing", "cell framing", "true", ""))
 		said, last, tokens, _ := claudeRead(t, stream)
 		equal(t, "text", said, text)
 		equal(t, "last event", last, "message_stop")
 		equal(t, "output tokens", tokens, output)
 	})
 	run("tools-stream", func(t *testing.T) {
-		_, stream := post(t, path, claudeHeader(), claudeBody("plain", "cell tools", "true", claudeTools))
+		_, stream := post(t, path, claudeHeader(t), claudeBody("plain", "cell tools", "true", claudeTools))
 		said, _, _, _ := claudeRead(t, stream)
 		equal(t, "arguments", said, engine.ToolArguments)
 	})
 	run("count-tokens", func(t *testing.T) {
-		resp, body := post(t, "/v1/messages/count_tokens?beta=true", claudeHeader(), claudeBody("plain", "cell count", "false", claudeTools))
+		resp, body := post(t, "/v1/messages/count_tokens?beta=true", claudeHeader(t), claudeBody("plain", "cell count", "false", claudeTools))
 		equal(t, "status", resp.StatusCode, 200)
 		equal(t, "answer", body, `{"input_tokens":11}`)
 	})
@@ -120,7 +121,7 @@ func TestClaudeCode(t *testing.T) {
 	})
 	for how, kind := range map[string]string{"cut": "api_error", "short": "api_error", "errorevent": "overloaded_error"} {
 		run(how, func(t *testing.T) {
-			_, stream := post(t, path, claudeHeader(), claudeBody(how, "cell "+how, "true", ""))
+			_, stream := post(t, path, claudeHeader(t), claudeBody(how, "cell "+how, "true", ""))
 			said, last, _, failed := claudeRead(t, stream)
 			equal(t, "text before", said, strings.Join(engine.Pieces()[:2], ""))
 			equal(t, "last event", last, "error")
@@ -129,7 +130,7 @@ func TestClaudeCode(t *testing.T) {
 	}
 	run("errors", func(t *testing.T) {
 		for how, kind := range map[string]string{"s400": "invalid_request_error", "s429": "rate_limit_error", "s529": "overloaded_error", "html502": "api_error"} {
-			resp, body := post(t, path, claudeHeader(), claudeBody(how, "x", "true", ""))
+			resp, body := post(t, path, claudeHeader(t), claudeBody(how, "x", "true", ""))
 			equal(t, how+" status", resp.Status[:3], how[len(how)-3:])
 			equal(t, how+" type in "+body, strings.Contains(body, `{"type":"error","error":{"type":"`+kind+`"`), true)
 		}
@@ -141,13 +142,13 @@ func TestClaudeCode(t *testing.T) {
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, gateway(t)+path, strings.NewReader(string(claudeBody("endless", "cell abort", "true", ""))))
 		must(t, err)
-		req.Header = claudeHeader()
+		req.Header = claudeHeader(t)
 		resp, err := http.DefaultClient.Do(req)
 		must(t, err)
 		defer resp.Body.Close()
 		_, err = io.ReadFull(resp.Body, make([]byte, 1000))
 		must(t, err)
-		second, body := post(t, path, claudeHeader(), claudeBody("plain", "cell second", "false", ""))
+		second, body := post(t, path, claudeHeader(t), claudeBody("plain", "cell second", "false", ""))
 		equal(t, "status of the second", second.StatusCode, 200)
 		equal(t, "second has the text", strings.Contains(body, "東京"), true)
 		equal(t, "running", book(t, claudeCode+"/endless").Running, 1)

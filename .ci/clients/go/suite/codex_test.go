@@ -25,9 +25,10 @@ const codexTurn = `{"model":"MODEL","instructions":"You are Codex, a coding agen
 	`"tool_choice":"auto","parallel_tool_calls":false,"reasoning":{"effort":"medium","summary":"auto"},"store":false,"stream":true,` +
 	`"include":["reasoning.encrypted_content"],"prompt_cache_key":"0199c4c2-5a1e-7d30-9a4b-0123456789ab"}`
 
-func codexHeader(encoding string) http.Header {
+func codexHeader(t *testing.T, encoding string) http.Header {
+	t.Helper()
 	h := http.Header{
-		"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "Authorization": {"Bearer sk-matrix"},
+		"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "Authorization": {"Bearer " + setting(t, "LLMGW_KEY")},
 		"User-Agent": {"codex_cli_rs/0.114.0 (Debian 13.0.0; x86_64) xterm"}, "Originator": {"codex_cli_rs"},
 		"Session_id": {"0199c4c2-5a1e-7d30-9a4b-0123456789ab"},
 	}
@@ -111,7 +112,7 @@ func TestCodex(t *testing.T) {
 	}
 	run("zstd", func(t *testing.T) {
 		body := codexBody("plain", "cell zstd")
-		resp, stream := post(t, "/v1/responses", codexHeader("zstd"), packed(t, body))
+		resp, stream := post(t, "/v1/responses", codexHeader(t, "zstd"), packed(t, body))
 		equal(t, "status", resp.StatusCode, 200)
 		c := codexRead(t, stream)
 		whole(t, c)
@@ -126,12 +127,12 @@ func TestCodex(t *testing.T) {
 		equal(t, "session at the engine", seen.Header.Get("Session_id"), "")
 	})
 	run("stream", func(t *testing.T) {
-		resp, stream := post(t, "/v1/responses", codexHeader(""), codexBody("framing", "cell stream"))
+		resp, stream := post(t, "/v1/responses", codexHeader(t, ""), codexBody("framing", "cell stream"))
 		equal(t, "status", resp.StatusCode, 200)
 		whole(t, codexRead(t, stream))
 	})
 	run("corrupt-zstd", func(t *testing.T) {
-		resp, body := post(t, "/v1/responses", codexHeader("zstd"), packed(t, codexBody("s500", "x"))[:80])
+		resp, body := post(t, "/v1/responses", codexHeader(t, "zstd"), packed(t, codexBody("s500", "x"))[:80])
 		equal(t, "status", resp.StatusCode, 400)
 		equal(t, "says why in "+body, strings.Contains(body, `"code":"corrupt_encoding"`), true)
 		equal(t, "x-should-retry", resp.Header.Get("x-should-retry"), "false")
@@ -139,7 +140,7 @@ func TestCodex(t *testing.T) {
 	})
 	for how, want := range map[string]string{"cut": "engine failed before", "short": "engine failed before", "errorevent": "scripted: the engine died"} {
 		run(how, func(t *testing.T) {
-			_, stream := post(t, "/v1/responses", codexHeader("zstd"), packed(t, codexBody(how, "cell "+how)))
+			_, stream := post(t, "/v1/responses", codexHeader(t, "zstd"), packed(t, codexBody(how, "cell "+how)))
 			c := codexRead(t, stream)
 			equal(t, "created, not completed", c.created && !c.completed, true)
 			equal(t, "says why in "+c.failed, strings.Contains(c.failed, want), true)
@@ -149,7 +150,7 @@ func TestCodex(t *testing.T) {
 	}
 	run("errors", func(t *testing.T) {
 		for how, status := range map[string]int{"s400": 400, "s429": 429, "s503": 503, "html502": 502} {
-			resp, body := post(t, "/v1/responses", codexHeader("zstd"), packed(t, codexBody(how, "x")))
+			resp, body := post(t, "/v1/responses", codexHeader(t, "zstd"), packed(t, codexBody(how, "x")))
 			equal(t, how+" status", resp.StatusCode, status)
 			var e struct {
 				Error struct {
@@ -166,7 +167,7 @@ func TestCodex(t *testing.T) {
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, gateway(t)+"/v1/responses", strings.NewReader(string(packed(t, codexBody("endless", "cell abort")))))
 		must(t, err)
-		req.Header = codexHeader("zstd")
+		req.Header = codexHeader(t, "zstd")
 		resp, err := http.DefaultClient.Do(req)
 		must(t, err)
 		defer resp.Body.Close()
@@ -179,7 +180,7 @@ func TestCodex(t *testing.T) {
 	run("models", func(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, gateway(t)+"/v1/models?client_version=0.114.0", nil)
 		must(t, err)
-		req.Header = codexHeader("")
+		req.Header = codexHeader(t, "")
 		resp, err := http.DefaultClient.Do(req)
 		must(t, err)
 		defer resp.Body.Close()

@@ -52,9 +52,9 @@ func weather() []openai.ChatCompletionToolUnionParam {
 }
 
 func TestOpenAI(t *testing.T) {
-	client := openai.NewClient(option.WithBaseURL(gateway(t)+"/v1"), option.WithAPIKey("sk-matrix"))
-	once := openai.NewClient(option.WithBaseURL(gateway(t)+"/v1"), option.WithAPIKey("sk-matrix"), option.WithMaxRetries(0))
-	demo := openai.NewClient(option.WithBaseURL(setting(t, "LLMGW_DEMO")+"/v1"), option.WithAPIKey("sk-matrix"))
+	client := openai.NewClient(option.WithBaseURL(gateway(t)+"/v1"), option.WithAPIKey(setting(t, "LLMGW_KEY")))
+	once := openai.NewClient(option.WithBaseURL(gateway(t)+"/v1"), option.WithAPIKey(setting(t, "LLMGW_KEY")), option.WithMaxRetries(0))
+	demo := openai.NewClient(option.WithBaseURL(setting(t, "LLMGW_DEMO")+"/v1"), option.WithAPIKey(setting(t, "LLMGW_DEMO_KEY")))
 
 	run := func(name string, f func(t *testing.T)) { cell(t, openaiGo, name, f) }
 	run("demo", func(t *testing.T) {
