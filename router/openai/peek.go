@@ -87,6 +87,8 @@ type Peek struct {
 	scratch        []byte // what Edit inserts
 	pieces         []byte // room for WritePrompt
 	long           longStrings
+	parts          promptMembers
+	turns          turnNotes
 }
 
 // HasStreamOptions is whether the body has "stream_options", null included.
@@ -100,7 +102,10 @@ func (p *Peek) HasStreamOptions() bool { return p.StreamOptionsSpan != Span{} }
 // differs from the one p held before, and recurses never; its time is linear
 // in len(body). A refusal is a *PeekError; p then holds nothing of use.
 func PeekBody(body []byte, p *Peek) error {
-	*p = Peek{Model: p.Model, User: p.User, Choices: 1, Prompts: 1, scratch: p.scratch, pieces: p.pieces, long: p.long[:0]}
+	*p = Peek{
+		Model: p.Model, User: p.User, Choices: 1, Prompts: 1,
+		scratch: p.scratch, pieces: p.pieces, long: p.long[:0], turns: turnNotes{turns: p.turns.turns[:0]},
+	}
 	oldUser := p.User
 	p.User = ""
 	s := scanner{b: body, long: &p.long, notes: true}
@@ -136,7 +141,7 @@ func (p *Peek) top(s *scanner, oldUser string) {
 		if start < 0 {
 			return
 		}
-		end := s.value(start, 1)
+		end := p.value(s, key, start)
 		if end < 0 {
 			return
 		}
@@ -159,6 +164,19 @@ func (p *Peek) top(s *scanner, oldUser string) {
 	if p.ModelSpan == (Span{}) {
 		s.fail(i, ErrNoModel, "")
 	}
+}
+
+// value returns the index after the value of a top-level member.
+func (p *Peek) value(s *scanner, key Span, start int) int {
+	switch string(s.b[key.Start:key.End]) {
+	case `"messages"`, `"input"`:
+		if start < len(s.b) && s.b[start] == '[' {
+			if end := p.turns.note(s, start); end >= 0 {
+				return end
+			}
+		}
+	}
+	return s.value(start, 1)
 }
 
 // member takes note of a top-level member.
@@ -190,6 +208,7 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 	case "store":
 		p.NoStore = s.b[v.Start] == 'f'
 	case "messages", "prompt", "input", "query":
+		p.parts.member(name, v)
 		if v.Len() > p.PromptSpan.Len() {
 			p.PromptSpan = v
 		}
@@ -197,6 +216,9 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 			p.Prompts = max(p.Prompts, prompts(s.b, v))
 		}
 	default:
+		if p.parts.member(name, v) {
+			return
+		}
 		// Parsers in Go match field names without regard to case (Ollama's),
 		// so "Model" beside "model" would name another model there.
 		switch {

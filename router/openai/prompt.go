@@ -27,31 +27,25 @@ import (
 // nothing else. The time is linear in len(body), the depth of recursion at most
 // maxNested. It writes pieces of any size; an error of w is returned as it is.
 func WritePrompt(w io.Writer, body []byte) error {
-	return writePrompt(w, body, Span{}, nil, make([]byte, 0, pieceBytes))
+	p := promptWriter{w: w, b: body, buf: make([]byte, 0, pieceBytes)}
+	var m promptMembers
+	if p.find(&m) {
+		p.request(&m)
+	}
+	return p.end()
 }
 
 // WritePrompt is the function [WritePrompt] for a body that PeekBody has read into
-// p. It is faster, since it need not look for the ends of what is long, and a Peek
-// that is used again allocates nothing for it unless there is media.
+// p. It is faster, since it need not look for what it writes, nor for the ends of what
+// is long, and a Peek that is used again allocates nothing for it unless there is
+// media.
 func (p *Peek) WritePrompt(w io.Writer, body []byte) error {
 	if p.pieces == nil {
 		p.pieces = make([]byte, 0, pieceBytes)
 	}
-	return writePrompt(w, body, p.PromptSpan, &p.long, p.pieces)
-}
-
-// writePrompt skips a member's value without a look if it is known. It uses the
-// room of buf.
-func writePrompt(w io.Writer, body []byte, known Span, long *longStrings, buf []byte) error {
-	p := promptWriter{w: w, b: body, known: known, long: long, buf: buf}
-	p.request()
-	switch {
-	case p.werr != nil:
-		return p.werr
-	case p.fault.err != nil:
-		return &PeekError{Kind: p.fault.err, Offset: p.fault.at, Detail: p.fault.why}
-	}
-	return nil
+	pw := promptWriter{w: w, b: body, long: &p.long, noted: &p.turns, buf: p.pieces}
+	pw.request(&p.parts)
+	return pw.end()
 }
 
 // What separates parts. Control characters cannot stand in the text between, since
@@ -79,23 +73,32 @@ const maxNested = 4
 type promptWriter struct {
 	w     io.Writer
 	b     []byte
-	known Span         // of a member's value, or zero
 	long  *longStrings // of b, or nil
+	noted *turnNotes   // of b, or nil
 	buf   []byte       // short pieces on their way to w
 	fault scanner
 	werr  error
 	texts int // text parts written of the current content
 }
 
-// request writes the whole prompt.
-func (p *promptWriter) request() {
-	var system, tools, messages, input, prompt Span
-	var settings [len(settingNames)]Span
+// end is what came of it.
+func (p *promptWriter) end() error {
+	switch {
+	case p.werr != nil:
+		return p.werr
+	case p.fault.err != nil:
+		return &PeekError{Kind: p.fault.err, Offset: p.fault.at, Detail: p.fault.why}
+	}
+	return nil
+}
+
+// find looks for the members that make the prompt; false if the body is none.
+func (p *promptWriter) find(m *promptMembers) bool {
 	sc := p.scanner()
 	i := skipSpace(p.b, 0)
 	if i >= len(p.b) || p.b[i] != '{' {
 		p.fault.fail(i, ErrNotObject, "")
-		return
+		return false
 	}
 	var buf [32]byte
 	for i = skipSpace(p.b, i+1); i < len(p.b) && p.b[i] != '}'; i = skipSpace(p.b, i+1) {
@@ -103,30 +106,11 @@ func (p *promptWriter) request() {
 		if start < 0 {
 			break
 		}
-		v := Span{start, p.known.End}
-		if start != p.known.Start || v.End > len(p.b) || v.Len() < 1 {
-			if v.End = sc.value(start, 1); v.End < 0 {
-				break
-			}
+		v := Span{start, sc.value(start, 1)}
+		if v.End < 0 {
+			break
 		}
-		switch name := plainKey(p.b, key, escaped, buf[:]); string(name) {
-		case "system", "instructions":
-			system = v
-		case "tools", "functions":
-			tools = v
-		case "messages":
-			messages = v
-		case "input":
-			input = v
-		case "prompt":
-			prompt = v
-		default:
-			for i, s := range settingNames {
-				if string(name) == s {
-					settings[i] = v
-				}
-			}
-		}
+		m.member(plainKey(p.b, key, escaped, buf[:]), v)
 		if i = skipSpace(p.b, v.End); i >= len(p.b) || p.b[i] != ',' {
 			break
 		}
@@ -134,10 +118,28 @@ func (p *promptWriter) request() {
 	if sc.err == nil && (i >= len(p.b) || p.b[i] != '}') {
 		sc.unexpected(i, "a comma or the end of the object is expected")
 	}
-	if p.broken(&sc) {
-		return
+	return !p.broken(&sc)
+}
+
+// request writes the whole prompt.
+func (p *promptWriter) request(m *promptMembers) {
+	if m.set {
+		p.settings(m)
 	}
-	for i, s := range settings {
+	switch {
+	case !p.null(m.messages):
+		p.turns(m.system, m.tools, m.messages)
+	case !p.null(m.input) || p.null(m.prompt):
+		p.turns(m.system, m.tools, m.input)
+	default:
+		p.prompts(m.prompt)
+	}
+	p.flush()
+}
+
+// settings writes what changes the prompt from its beginning.
+func (p *promptWriter) settings(m *promptMembers) {
+	for i, s := range m.settings {
 		if !p.null(s) {
 			p.put(tagSetting)
 			p.put(settingNames[i])
@@ -145,47 +147,30 @@ func (p *promptWriter) request() {
 			p.compact(s)
 		}
 	}
-	switch {
-	case !p.null(messages):
-		p.turns(system, tools, messages)
-	case !p.null(input) || p.null(prompt):
-		p.turns(system, tools, input)
-	default:
-		p.prompts(prompt)
-	}
-	p.flush()
-}
-
-// settingNames are the members that change a prompt from its beginning.
-var settingNames = [...]string{ //nolint:gochecknoglobals // a constant that Go has no form for
-	"cache_salt", "chat_template", "chat_template_kwargs", "documents", "mm_processor_kwargs", "reasoning",
-	"reasoning_effort",
 }
 
 // turns writes the system turn, with the tools, and all that follows.
 func (p *promptWriter) turns(system, tools, turns Span) {
 	list := elements{s: p.scanner(), at: turns.Start}
+	if n := p.noted; n != nil && n.list == turns.Start && len(n.turns) > 0 {
+		rest := n.turns
+		if p.lead(system, tools, &rest[0]) {
+			rest = rest[1:]
+		}
+		for i := range rest {
+			p.turn(&rest[i])
+		}
+		list.begun, list.end, list.done = true, n.end, true
+		p.items(&list)
+		return
+	}
 	isList := turns.Len() > 0 && p.b[turns.Start] == '['
 	more := isList && list.next()
 	var first turn
 	if more && p.b[list.at] == '{' {
 		first = p.read(&list)
 	}
-	leads := first.system(p.b)
-	if leads || !p.null(system) || !p.null(tools) {
-		p.put(tagRole)
-		p.put("system")
-		p.put(tagContent)
-		p.texts = 0
-		p.content(system, 0)
-		if leads {
-			p.body(&first)
-		}
-		if !p.null(tools) {
-			p.put(tagTools)
-			p.value(tools)
-		}
-	}
+	leads := p.lead(system, tools, &first)
 	switch {
 	case !isList && !p.null(turns): // a Responses input that is one user message
 		p.put(tagRole)
@@ -200,11 +185,37 @@ func (p *promptWriter) turns(system, tools, turns Span) {
 		if !leads {
 			p.turn(&first)
 		}
-		for list.next() {
-			p.item(&list)
-		}
-		p.broken(&list.s)
+		p.items(&list)
 	}
+}
+
+// lead writes the system turn, with the tools, if there are any: first is a part of
+// it if it is the system prompt, which lead then reports.
+func (p *promptWriter) lead(system, tools Span, first *turn) bool {
+	leads := first.system(p.b)
+	if leads || !p.null(system) || !p.null(tools) {
+		p.put(tagRole)
+		p.put("system")
+		p.put(tagContent)
+		p.texts = 0
+		p.content(system, 0)
+		if leads {
+			p.body(first)
+		}
+		if !p.null(tools) {
+			p.put(tagTools)
+			p.value(tools)
+		}
+	}
+	return leads
+}
+
+// items writes the elements of a list of turns that come after the one that l is at.
+func (p *promptWriter) items(l *elements) {
+	for l.next() {
+		p.item(l)
+	}
+	p.broken(&l.s)
 }
 
 // item writes the element of a list of turns that l is at.
@@ -244,45 +255,13 @@ func (p *promptWriter) plain(s Span) {
 	p.value(s)
 }
 
-// turn is a message, or an item of a Responses input.
-type turn struct {
-	role      Span
-	content   Span
-	name, id  Span // of who speaks, or of what is answered
-	calls     Span
-	reasoning Span
-	whole     Span
-}
-
-// system is whether t is the system prompt.
-func (t *turn) system(b []byte) bool {
-	switch string(b[t.role.Start:t.role.End]) {
-	case `"system"`, `"developer"`:
-		return true
-	}
-	return false
-}
-
 // read reads the object at l, which then is done.
 func (p *promptWriter) read(l *elements) turn {
 	t := turn{}
 	var key [32]byte
 	m := members{s: p.scanner(), at: l.at}
 	for m.next() {
-		switch string(m.name(key[:])) {
-		case "role":
-			t.role = m.value
-		case "content":
-			t.content = m.value
-		case "name":
-			t.name = m.value
-		case "tool_call_id":
-			t.id = m.value
-		case "tool_calls", "function_call":
-			t.calls = m.value
-		case "reasoning_content", "reasoning", "thinking":
-			t.reasoning = m.value
-		}
+		t.member(m.name(key[:]), m.value)
 	}
 	if p.broken(&m.s) {
 		l.s.err = m.s.err
@@ -301,9 +280,14 @@ func (p *promptWriter) turn(t *turn) {
 		return
 	}
 	p.put(tagRole)
-	if t.system(p.b) {
+	switch string(p.b[t.role.Start:t.role.End]) {
+	case `"user"`:
+		p.put("user")
+	case `"assistant"`:
+		p.put("assistant")
+	case `"system"`, `"developer"`:
 		p.put("system")
-	} else {
+	default:
 		p.value(t.role)
 	}
 	p.put(tagContent)
@@ -319,7 +303,12 @@ func (p *promptWriter) body(t *turn) {
 			p.value(s)
 		}
 	}
-	p.content(t.content, 0)
+	if t.plain {
+		p.nextText()
+		p.plainText(p.b[t.content.Start+1 : t.content.End-1])
+	} else {
+		p.content(t.content, 0)
+	}
 	if !p.null(t.calls) {
 		p.put(tagCall)
 		p.value(t.calls)
@@ -354,12 +343,17 @@ func (p *promptWriter) content(s Span, depth int) {
 	}
 }
 
-// textPart writes a text; engines put a line break between two.
+// textPart writes a text of a content.
 func (p *promptWriter) textPart(s Span) {
+	p.nextText()
+	p.text(s)
+}
+
+// nextText begins a text; engines put a line break between two.
+func (p *promptWriter) nextText() {
 	if p.texts++; p.texts > 1 {
 		p.put(`\n`)
 	}
-	p.text(s)
 }
 
 // part writes one part of a content.

@@ -172,8 +172,12 @@ func FuzzPrompt(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
+	before := []byte(`{"tools":[1],"system":"a","reasoning":{},"prompt":"b","input":[],"messages":[{"role":"system","content":"c"},{"role":"d"}],"model":"m"}`)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var p openai.Peek
+		if err := openai.PeekBody(before, &p); err != nil {
+			t.Fatal(err)
+		}
 		valid := openai.PeekBody(body, &p) == nil
 		var a bytes.Buffer
 		err := openai.WritePrompt(&a, body)
@@ -255,6 +259,30 @@ func TestWritePromptEscapes(t *testing.T) {
 		}
 		if a.String() != b.String() {
 			rt.Fatalf("by what was peeked: got %q\nwant %q", b.String(), a.String())
+		}
+	})
+}
+
+// BenchmarkShortPrompt: what a body of one short message costs to be peeked at, and to
+// be written.
+func BenchmarkShortPrompt(b *testing.B) {
+	body := []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat(`The gateway keeps what the engine would share.\n`, 21) +
+		`"}],"model":"m","max_tokens":1,"user":"somebody"}`)
+	var p openai.Peek
+	b.Run("peek", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := openai.PeekBody(body, &p); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("write", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := p.WritePrompt(discard{}, body); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }
