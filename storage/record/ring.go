@@ -38,9 +38,10 @@ type Ring struct {
 	chunkSize int
 
 	mu sync.Mutex
-	// chunks hold entries, the oldest first. A byte that was written never
-	// changes, so that a reader needs the lock only to copy this slice.
+	// chunks hold entries, the oldest first. A byte that a reader may see never
+	// changes, so that one needs the lock only to copy this slice.
 	chunks [][]byte // guarded by mu
+	shown  int      // how many of the oldest a reader may see; guarded by mu
 }
 
 // NewRing returns an empty ring. The key is the one that fingerprints in the
@@ -78,14 +79,23 @@ func (r *Ring) Append(t Type, at time.Time, payload []byte) error {
 	return nil
 }
 
-// nextChunk begins a chunk, a new one each time since a reader may still hold
-// the oldest. The caller holds r.mu.
+// nextChunk begins a chunk in the memory of the oldest, or in new memory if a reader
+// may still hold that. The caller holds r.mu.
 func (r *Ring) nextChunk() {
+	var next []byte
 	if len(r.chunks) == ringChunks {
+		if r.shown > 0 {
+			r.shown--
+		} else {
+			next = r.chunks[0][:0]
+		}
 		copy(r.chunks, r.chunks[1:])
 		r.chunks = r.chunks[:ringChunks-1]
 	}
-	r.chunks = append(r.chunks, make([]byte, 0, r.chunkSize))
+	if next == nil {
+		next = make([]byte, 0, r.chunkSize)
+	}
+	r.chunks = append(r.chunks, next)
 }
 
 // Entries returns the entries with from <= Time < to that are there when the
@@ -112,5 +122,6 @@ func (r *Ring) Entries(from, to time.Time) iter.Seq2[Entry, error] {
 func (r *Ring) snapshot() [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.shown = len(r.chunks)
 	return append([][]byte(nil), r.chunks...)
 }

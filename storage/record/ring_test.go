@@ -83,6 +83,28 @@ func TestRingRefuses(t *testing.T) {
 	}
 }
 
+// A full ring writes over what it has, but not over what a reader was shown.
+func TestRingAllocs(t *testing.T) {
+	r := newRing(t, record.Key{})
+	round := func() {
+		for range 16 {
+			if err := r.Append(1, base(), make([]byte, 4<<10-20)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	round()
+	if n := testing.AllocsPerRun(100, round); n != 0 {
+		t.Errorf("%v allocations by a full ring", n)
+	}
+	for range r.Entries(time.Time{}, time.Time{}) {
+		break
+	}
+	if n := testing.AllocsPerRun(1, round); n != 0 { // after a round that replaces what was shown
+		t.Errorf("%v allocations once nothing is left of what was shown", n)
+	}
+}
+
 // A reader sees what was there when it began, whole, however much is appended
 // meanwhile.
 func TestRingReadersSeeWholeEntries(t *testing.T) {

@@ -18,7 +18,7 @@ func TestDecidedAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := flight.Outcome{Model: "m", Start: start(), End: start(), Result: "ok", Blocks: make([]uint64, 32), BlockBytes: 1024}
-	// But for a sixteenth of the ring when the last is full.
+	// But for a sixteenth of the ring when the last is full, until it is full itself.
 	if n := testing.AllocsPerRun(1000, func() {
 		r.Decided("req_0123456789abcdef0123456789abcdef", flight.Route{Attempt: 1}, &d)
 		r.Ended("req_0123456789abcdef0123456789abcdef", "s", "t", &o)

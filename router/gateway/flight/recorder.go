@@ -86,7 +86,9 @@ func fingerprint(key record.Key, text string) uint64 {
 // Attempt and Pinned; the rest is taken from id and d.
 func (r *Recorder) Decided(id string, t Route, d *schedule.Decision) {
 	r.prologue(d.At)
-	t.Request, t.Tenant = r.deps.Key.Fingerprint(id), fingerprint(r.deps.Key, d.Tenant)
+	if key := r.deps.Key; r.Logs() { // the ring has them in clear
+		t.Request, t.Tenant = key.Fingerprint(id), fingerprint(key, d.Tenant)
+	}
 	t.Model, t.Band = d.Model, d.Band
 	line := r.lines.Get().(*[]byte)
 	b := appendText((*line)[:0], id)
@@ -98,19 +100,21 @@ func (r *Recorder) Decided(id string, t Route, d *schedule.Decision) {
 	r.lines.Put(line)
 }
 
-// Ended writes down what became of a request. Its fingerprints are made of id,
-// session and tenant, and of o.Blocks.
+// Ended writes down what became of a request. In a log its fingerprints are made of
+// id, session and tenant, and of o.Blocks.
 func (r *Recorder) Ended(id, session, tenant string, o *Outcome) {
 	r.prologue(o.End)
 	key := r.deps.Key
-	o.Request, o.Session, o.Tenant = key.Fingerprint(id), fingerprint(key, session), fingerprint(key, tenant)
+	if r.Logs() {
+		o.Request, o.Session, o.Tenant = key.Fingerprint(id), fingerprint(key, session), fingerprint(key, tenant)
+	}
 	line := r.lines.Get().(*[]byte)
 	b := appendText((*line)[:0], id)
 	b = appendText(b, tenant)
 	head := len(b)
 	b = o.appendHead(b)
 	recent := len(b) // the ring has no use for blocks
-	if r.deps.Log != nil {
+	if r.Logs() {
 		b = o.appendBlocks(b, key.FingerprintBytes)
 	}
 	r.write(TypeOutcome, o.End, b, head, recent)
