@@ -107,10 +107,5 @@ func (x *Index) lost(e *endpoint, s *Sent, had int32) {
 // confirm notes that what was sent has been computed, and used until now.
 func (x *Index) confirm(e *endpoint, s *Sent, c *Chain) {
 	x.path = x.tree.walk(x.path[:0], c)
-	now := Sent{id: s.id}
-	x.believe(&now)
-	x.use(e, s.id.slot, c, int(now.before), 0)
-	for _, p := range x.path {
-		x.tree.holds.at(x.tree.nodes.at(p.node).find(s.id.slot)).ready = true
-	}
+	x.use(e, s.id.slot, c, x.held(s.id.slot), true)
 }

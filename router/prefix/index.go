@@ -164,7 +164,7 @@ func (x *Index) bound() {
 	for x.tree.bytes > x.cfg.MaxBytes && x.tree.oldest.oldest != 0 {
 		j := x.tree.oldest.oldest
 		x.tree.drop(j, x.es.at(x.tree.holds.at(j).slot))
-		x.metrics.evicted.Add(1)
+		x.metrics.evicted++
 	}
 }
 

@@ -23,6 +23,23 @@ func (l *list) pushNewest(t *tree, k int, j int32) {
 	l.newest = j
 }
 
+// bump makes j, which is in the list, the newest.
+func (l *list) bump(t *tree, k int, j int32) {
+	if l.newest == j {
+		return
+	}
+	x := &t.holds.at(j).links[k]
+	t.holds.at(x.newer).links[k].older = x.older
+	if x.older != 0 {
+		t.holds.at(x.older).links[k].newer = x.newer
+	} else {
+		l.oldest = x.newer
+	}
+	t.holds.at(l.newest).links[k].newer = j
+	*x = link2{older: l.newest}
+	l.newest = j
+}
+
 // insertBehind puts j next to newer, on its older side.
 func (l *list) insertBehind(t *tree, k int, j, newer int32) {
 	n := &t.holds.at(newer).links[k]

@@ -71,8 +71,8 @@ func (r *Result) reset(promptBytes, slots int) {
 func (x *Index) Lookup(c *Chain, r *Result) {
 	x.Peek(c, r)
 	x.metrics.lookups.Add(1)
-	if len(r.Matches) > 0 {
-		x.metrics.hits.Add(1)
+	if len(r.Matches) == 0 {
+		x.metrics.misses.Add(1)
 	}
 }
 

@@ -10,8 +10,13 @@ import (
 type metrics struct {
 	index *Index
 
-	lookups, hits, sends, sendHits, evicted    atomic.Uint64
-	observed, predicted, cached, agreed, union atomic.Uint64
+	// A lookup that misses counts in both. Hits are the more, and a count that all
+	// processors share costs as much as much of a lookup.
+	lookups, misses atomic.Uint64
+
+	// Guarded by index.mu.
+	sends, sendHits, evicted                   uint64
+	observed, predicted, cached, agreed, union uint64
 
 	descs [10]*prometheus.Desc
 }
@@ -34,12 +39,13 @@ func newMetrics(x *Index) *metrics {
 	}}
 }
 
+// observe counts an answer; index.mu is held.
 func (m *metrics) observe(predicted, cached int64) {
-	m.observed.Add(1)
-	m.predicted.Add(uint64(predicted))
-	m.cached.Add(uint64(cached))
-	m.agreed.Add(uint64(min(predicted, cached)))
-	m.union.Add(uint64(max(predicted, cached)))
+	m.observed++
+	m.predicted += uint64(predicted)
+	m.cached += uint64(cached)
+	m.agreed += uint64(min(predicted, cached))
+	m.union += uint64(max(predicted, cached))
 }
 
 // Describe sends all descriptions.
@@ -51,9 +57,13 @@ func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 
 // Collect sends the counters and gauges.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	counters := [...]*atomic.Uint64{&m.lookups, &m.hits, &m.sends, &m.sendHits, &m.predicted, &m.cached, &m.agreed, &m.evicted}
+	misses := m.misses.Load() // first: then there are no fewer lookups
+	lookups := m.lookups.Load()
+	m.index.mu.RLock()
+	counters := [...]uint64{lookups, lookups - misses, m.sends, m.sendHits, m.predicted, m.cached, m.agreed, m.evicted}
+	m.index.mu.RUnlock()
 	for i, c := range counters {
-		out <- prometheus.MustNewConstMetric(m.descs[i], prometheus.CounterValue, float64(c.Load()))
+		out <- prometheus.MustNewConstMetric(m.descs[i], prometheus.CounterValue, float64(c))
 	}
 	s := m.index.Stats()
 	out <- prometheus.MustNewConstMetric(m.descs[8], prometheus.GaugeValue, float64(s.Bytes))
@@ -79,8 +89,10 @@ func (a Agreement) Ratio() (float64, bool) {
 
 // Agreement returns the sums since the index was made.
 func (x *Index) Agreement() Agreement {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
 	m := x.metrics
-	return Agreement{m.observed.Load(), m.predicted.Load(), m.cached.Load(), m.agreed.Load(), m.union.Load()}
+	return Agreement{m.observed, m.predicted, m.cached, m.agreed, m.union}
 }
 
 // exactMetrics are an exact index's counters, and their collector.

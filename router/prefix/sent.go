@@ -1,6 +1,9 @@
 package prefix
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Sent is one prompt on its way to an endpoint: what Send believed, to be
 // compared with the engine's answer. The zero Sent is of none.
@@ -42,35 +45,36 @@ type Usage struct {
 // picked in the end. From here on it is believed to hold c: another prompt that
 // begins alike finds it there though the first is still being computed. Hand
 // the result to Observe, or to Failed.
-func (x *Index) Send(id ID, c *Chain) Sent {
+func (x *Index) Send(id ID, c *Chain) (s Sent) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.es.get(id)
 	if e == nil {
-		return Sent{}
+		return s
 	}
-	s := Sent{id: id, clears: e.clears}
+	s.id, s.clears = id, e.clears
 	x.path = x.tree.walk(x.path[:0], c)
 	x.believe(&s)
 	s.Predicted = int(e.tokens(int64(s.before)))
-	x.metrics.sends.Add(1)
+	x.metrics.sends++
 	if s.before > 0 {
-		x.metrics.sendHits.Add(1)
+		x.metrics.sendHits++
 	}
-	s.stamp = x.use(e, id.slot, c, int(s.before), 1)
+	s.stamp = x.use(e, id.slot, c, int(s.before), false)
 	x.trim(e)
 	x.bound()
 	return s
 }
 
 // use makes e hold all of c, whose way in the tree is x.path, as the last thing
-// it used, and returns the stamp of that. Of c, e held the first before chunks.
-func (x *Index) use(e *endpoint, slot uint32, c *Chain, before int, seen uint32) uint64 {
+// it used, and returns the stamp of that. Of c, e held the first before chunks. An
+// answer shows that it was computed, and is not another time that it was seen.
+func (x *Index) use(e *endpoint, slot uint32, c *Chain, before int, answer bool) uint64 {
 	e.clock += uint64(len(c.hashes)-before) + 1
 	x.grow(c)
 	// From the end: then what depends on a node is always older than it.
 	for _, p := range slices.Backward(x.path) {
-		x.touch(e, slot, p, seen)
+		x.touch(e, slot, p, answer)
 	}
 	return e.clock
 }
@@ -96,6 +100,20 @@ func (x *Index) believe(s *Sent) {
 	}
 }
 
+// held returns how many chunks of x.path the endpoint holds.
+func (x *Index) held(slot uint32) int {
+	chunks := int32(0)
+	for _, p := range x.path {
+		n := x.tree.nodes.at(p.node)
+		j := n.find(slot)
+		if j == 0 {
+			break
+		}
+		chunks = n.start + min(p.matched, x.tree.holds.at(j).chunks)
+	}
+	return int(chunks)
+}
+
 // grow makes the nodes that c, matched on x.path, needs beyond.
 func (x *Index) grow(c *Chain) {
 	t := &x.tree
@@ -114,25 +132,30 @@ func (x *Index) grow(c *Chain) {
 }
 
 // touch makes e hold what p matches, as the last thing it used.
-func (x *Index) touch(e *endpoint, slot uint32, p step, seen uint32) {
+func (x *Index) touch(e *endpoint, slot uint32, p step, answer bool) {
 	t := &x.tree
 	n := t.nodes.at(p.node)
 	j := n.find(slot)
 	if j == 0 {
 		j = t.hold(n, p.node, slot)
+		e.oldest.pushNewest(t, byEndpoint, j)
+		t.oldest.pushNewest(t, byAll, j)
 	} else {
-		e.oldest.remove(t, byEndpoint, j)
-		t.oldest.remove(t, byAll, j)
+		e.oldest.bump(t, byEndpoint, j)
+		t.oldest.bump(t, byAll, j)
 	}
-	e.oldest.pushNewest(t, byEndpoint, j)
-	t.oldest.pushNewest(t, byAll, j)
 	h := t.holds.at(j)
 	if p.matched > h.chunks {
 		e.chunks += int64(p.matched - h.chunks)
 		h.chunks, h.ready = p.matched, false
 	}
 	h.stamp = e.clock
-	h.seen = max(h.seen, h.seen+seen, 1) // no wrap; 1 where it came back
+	if answer {
+		h.ready = true
+	} else if h.seen < math.MaxUint32 {
+		h.seen++
+	}
+	h.seen = max(h.seen, 1) // where it came back
 }
 
 // Failed takes back what Send recorded, for a prompt that the engine did not

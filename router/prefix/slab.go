@@ -3,14 +3,17 @@ package prefix
 // slab hands out values of T by number, from 1 on, and takes them back. It
 // grows by pages, so that growing copies nothing and leaves no unused half.
 type slab[T any] struct {
-	pages [][]T
+	pages []*[pageSize]T
 	free  []int32
 	next  int32
 }
 
 const pageSize = 512
 
-func (s *slab[T]) at(i int32) *T { return &s.pages[i/pageSize][i%pageSize] }
+func (s *slab[T]) at(i int32) *T {
+	u := uint32(i) // whose division is a shift
+	return &s.pages[u/pageSize][u%pageSize]
+}
 
 // take returns the number of a zero value.
 func (s *slab[T]) take() int32 {
@@ -21,7 +24,7 @@ func (s *slab[T]) take() int32 {
 	}
 	s.next++
 	if int(s.next)/pageSize >= len(s.pages) {
-		s.pages = append(s.pages, make([]T, pageSize))
+		s.pages = append(s.pages, new([pageSize]T))
 	}
 	return s.next
 }
