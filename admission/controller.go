@@ -110,7 +110,7 @@ func (c *Controller) Admit(ctx context.Context, r Request) (Lease, error) {
 	case err != nil:
 		return Lease{}, err
 	case outcome == nil:
-		return Lease{c, t}, nil
+		return Lease{c, t, true}, nil
 	}
 	select {
 	case err = <-outcome:
@@ -127,7 +127,7 @@ func (c *Controller) Admit(ctx context.Context, r Request) (Lease, error) {
 	if err != nil {
 		return Lease{}, err
 	}
-	return Lease{c, t}, nil
+	return Lease{ctl: c, ticket: t}, nil
 }
 
 // errLoadDue: the pool's load is to be read first.
@@ -181,8 +181,7 @@ func (c *Controller) cancel(t Ticket) *RejectedError {
 	return err
 }
 
-func (c *Controller) release(t Ticket) {
-	now := c.now()
+func (c *Controller) release(now time.Time, t Ticket) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := t.ID()
@@ -230,12 +229,29 @@ func (c *Controller) read(pool string) *Load {
 type Lease struct {
 	ctl    *Controller
 	ticket Ticket
+	atOnce bool
+}
+
+// AdmittedAt returns when the request was admitted if it had not to wait, else false.
+// It may not be called once the lease was released.
+func (l Lease) AdmittedAt() (time.Time, bool) {
+	if !l.atOnce {
+		return time.Time{}, false
+	}
+	return l.ticket.entry.since, true
 }
 
 // Release gives the permission back, and wakes who may run instead. Only the
 // first call on any copy does anything. It does not block.
 func (l Lease) Release() {
 	if l.ctl != nil {
-		l.ctl.release(l.ticket)
+		l.ctl.release(l.ctl.now(), l.ticket)
+	}
+}
+
+// ReleaseAt is Release for who has just looked at the clock.
+func (l Lease) ReleaseAt(now time.Time) {
+	if l.ctl != nil {
+		l.ctl.release(now, l.ticket)
 	}
 }

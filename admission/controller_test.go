@@ -91,6 +91,9 @@ func TestReleaseWakes(t *testing.T) {
 		ctl := newController(t, admission.Deps{Load: &capacity{n: 1}}, nil)
 		a, b := mustAdmit(t, ctl, one()), mustAdmit(t, ctl, one()) // at saturation 0 and 1
 		begun := time.Now()
+		if at, atOnce := a.AdmittedAt(); !atOnce || !at.Equal(begun) {
+			t.Errorf("admitted at %v, at once: %v; want %v", at, atOnce, begun)
+		}
 		admitted := make(chan admission.Lease)
 		go func() {
 			lease, err := ctl.Admit(t.Context(), one())
@@ -110,6 +113,9 @@ func TestReleaseWakes(t *testing.T) {
 		if waited := time.Since(begun); waited != 0 {
 			t.Errorf("woken %v after the release", waited)
 		}
+		if _, atOnce := c.AdmittedAt(); atOnce {
+			t.Error("a request that had to wait was admitted at once")
+		}
 		a.Release() // again: nothing
 		go func() {
 			lease, _ := ctl.Admit(t.Context(), one())
@@ -121,7 +127,7 @@ func TestReleaseWakes(t *testing.T) {
 			t.Fatal("a lease was released twice")
 		default:
 		}
-		b.Release()
+		b.ReleaseAt(time.Now())
 		c.Release()
 		(<-admitted).Release()
 	})

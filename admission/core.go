@@ -70,6 +70,7 @@ type Core struct {
 
 	now       time.Time
 	pools     map[string]*pool
+	last      *pool   // of pools, the one asked for last; nil: none
 	touched   []*pool // whose waiting requests Step has to look at
 	arrivals  arrivals
 	waiting   []int // by band
@@ -258,6 +259,7 @@ func (c *Core) reject(e *entry, r Reason) {
 // Counters of theirs begin anew.
 func (c *Core) Forget(now time.Time) {
 	c.advance(now)
+	c.last = nil
 	for name, p := range c.pools {
 		if p.leases == 0 && p.waiting == 0 && !p.touched && c.now.Sub(p.used) > forgetAfter {
 			delete(c.pools, name)
@@ -280,8 +282,8 @@ func (c *Core) Leases() int { return c.leases }
 // Saturation returns the saturation of the pool; false if nothing is known of
 // it.
 func (c *Core) Saturation(pool string) (float64, bool) {
-	p, ok := c.pools[pool]
-	if !ok {
+	p := c.known(pool)
+	if p == nil {
 		return 0, false
 	}
 	return p.detector.Saturation(p.leases), true
@@ -290,8 +292,8 @@ func (c *Core) Saturation(pool string) (float64, bool) {
 // due reports whether the pool's load was last observed that long ago, or
 // never, and takes note that the caller is about to read it.
 func (c *Core) due(pool string, now time.Time, interval time.Duration) bool {
-	p, ok := c.pools[pool]
-	if !ok {
+	p := c.known(pool)
+	if p == nil {
 		return true
 	}
 	if now.Sub(p.observed) < interval {

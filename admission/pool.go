@@ -19,7 +19,7 @@ type pool struct {
 
 // pool returns the state of the pool with that name, new if need be.
 func (c *Core) pool(name string) *pool {
-	p := c.pools[name]
+	p := c.known(name)
 	if p == nil {
 		p = &pool{
 			name:     name,
@@ -31,6 +31,14 @@ func (c *Core) pool(name string) *pool {
 		c.pools[name] = p
 	}
 	return p
+}
+
+// known returns the state of the pool with that name, nil if there is none.
+func (c *Core) known(name string) *pool {
+	if c.last == nil || c.last.name != name {
+		c.last = c.pools[name]
+	}
+	return c.last
 }
 
 // touch makes the next Step look at what waits in p.

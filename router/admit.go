@@ -2,6 +2,7 @@ package router
 
 import (
 	"strings"
+	"time"
 
 	"github.com/llmgw/llmgw/router/openai"
 )
@@ -14,9 +15,8 @@ func (c *call) admit(m Model) *openai.Error {
 	if admitter == nil {
 		return nil
 	}
-	if held := c.lease; held != nil {
-		c.lease = nil
-		held.Release()
+	if c.lease != nil {
+		c.release(time.Now())
 	}
 	lease, err := admitter.Admit(c.ctx(), Admission{
 		Identity: &c.identity, AskedBand: c.askedBand(), RemoteAddr: c.req.RemoteAddr, Model: m.Name,
@@ -27,7 +27,31 @@ func (c *call) admit(m Model) *openai.Error {
 		return c.hookError("admit", err)
 	}
 	c.lease = lease
+	if timed, ok := lease.(TimedLease); ok {
+		c.admitted, _ = timed.AdmittedAt()
+	}
 	return nil
+}
+
+// release gives the lease back.
+func (c *call) release(now time.Time) {
+	lease := c.lease
+	c.lease = nil
+	if timed, ok := lease.(TimedLease); ok {
+		timed.ReleaseAt(now)
+		return
+	}
+	lease.Release()
+}
+
+// now is the time, as it was read when the request was admitted if that was just now.
+func (c *call) now() time.Time {
+	now := c.admitted
+	c.admitted = time.Time{}
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return now
 }
 
 // askedBand is what the header of the band says. Sent more than once it is all

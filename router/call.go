@@ -42,6 +42,7 @@ type call struct {
 	charge   Charge
 	headers  Headers // nil: nobody has something to say in the answer's
 	lease    Lease
+	admitted time.Time          // if that was just now; else zero
 	prompt   Prompt             // nil: not looked up
 	pin      string             // the only endpoint that may be asked; empty: any
 	store    bool               // the answer may be stored by its engine
@@ -61,7 +62,7 @@ func (c *call) begin(rt *Router, w http.ResponseWriter, r *http.Request, start t
 	c.body = body{mem: &rt.memory}
 	c.tried = c.tried[:0]
 	c.last, c.kind, c.again, c.metrics = nil, 0, 0, nil
-	c.charge, c.headers, c.lease, c.shared, c.whole, c.broken = nil, nil, nil, false, false, false
+	c.charge, c.headers, c.lease, c.admitted, c.shared, c.whole, c.broken = nil, nil, nil, time.Time{}, false, false, false
 	c.spool, c.pin, c.store, c.prompt = nil, "", false, nil
 	c.out = Outcome{ID: c.id, ClientID: !own, Identity: &c.identity, Path: c.route.label, Work: c.route.work, Start: start}
 }

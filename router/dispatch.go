@@ -97,11 +97,11 @@ func (c *call) try(m Model, data []byte) (done, spent bool) {
 	if profile == "" {
 		profile = rt.cfg.DefaultProfile
 	}
-	if p, ok := c.prompt.(Preparer); ok {
-		p.Prepare(c.ctx(), m.Name)
+	if p, ok := c.prompt.(Preparer); ok && p.Prepare(c.ctx(), m.Name) {
+		c.admitted = time.Time{}
 	}
 	for n := 0; n <= rt.cfg.Retries; n++ {
-		now := time.Now()
+		now := c.now()
 		if c.out.Attempts > 0 {
 			if !now.Before(c.send.Deadline) {
 				return false, true

@@ -134,6 +134,16 @@ type Lease interface {
 	Release()
 }
 
+// TimedLease is what a [Lease] may be besides, to spare looks at the clock, which cost
+// as much as all else of an admission.
+type TimedLease interface {
+	// AdmittedAt returns when the request was admitted if that was at once, so that it
+	// is still about now; else false. It is not called after a release.
+	AdmittedAt() (time.Time, bool)
+	// ReleaseAt is called in place of Release, and told the time.
+	ReleaseAt(now time.Time)
+}
+
 // Admission is what a request is admitted by.
 type Admission struct {
 	// Identity is who sent it. Where its Band is empty the hook may set it, so

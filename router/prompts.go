@@ -35,8 +35,8 @@ type Prompt interface {
 // about.
 type Preparer interface {
 	// Prepare is called before the first decision about a model. It may wait for some
-	// milliseconds, and less if ctx is done.
-	Prepare(ctx context.Context, model string)
+	// milliseconds, and less if ctx is done, and reports whether it did.
+	Prepare(ctx context.Context, model string) (waited bool)
 }
 
 // beginPrompt prepares for the index what decisions are to know of the prompt. A body

@@ -170,7 +170,7 @@ func (c *call) giveBack() {
 	}
 	o.End = time.Now()
 	if c.lease != nil {
-		c.lease.Release()
+		c.release(o.End)
 	}
 }
 

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,6 +118,7 @@ type admitter struct {
 	bands       []string
 	priorities  map[string]int64 // by band
 	defaultBand string
+	usual       int64 // the priority of defaultBand
 	// unseen is how long what a background response started may go on without
 	// that a measurement has seen it.
 	unseen time.Duration
@@ -144,6 +144,7 @@ func (g *Gateway) newAdmitter(cfg Config, deps Deps) (*admitter, error) {
 		a.bands = append(a.bands, b.Name)
 		a.priorities[b.Name] = int64(b.Priority)
 	}
+	a.usual = a.priorities[a.defaultBand]
 	return a, nil
 }
 
@@ -153,9 +154,11 @@ func (a *admitter) Admit(ctx context.Context, r router.Admission) (router.Lease,
 	lease, err := a.ctl.Admit(ctx, req)
 	switch {
 	case err == nil:
-		band := cmp.Or(req.Band, a.defaultBand)
-		r.Identity.Band = band
-		r.Identity.Priority, r.Identity.HasPriority = a.priorities[band], true
+		id := r.Identity
+		id.Band, id.Priority, id.HasPriority = a.defaultBand, a.usual, true
+		if req.Band != "" {
+			id.Band, id.Priority = req.Band, a.priorities[req.Band]
+		}
 		if r.Background {
 			return lingering{lease, a.unseen}, nil
 		}
@@ -189,15 +192,18 @@ func (a *admitter) request(r *router.Admission) (req admission.Request, asked bo
 // counts until they have been read for sure, and then as what others have on the
 // engine does.
 type lingering struct {
-	admission.Lease
+	lease  admission.Lease
 	unseen time.Duration
 }
 
 // Release implements [router.Lease].
-func (l lingering) Release() { time.AfterFunc(l.unseen, l.Lease.Release) }
+func (l lingering) Release() { time.AfterFunc(l.unseen, l.lease.Release) }
 
 // host is an address without its port, so that a client's connections are one.
 func host(addr string) string {
+	if i := strings.IndexByte(addr, ':'); i > 0 && i == strings.LastIndexByte(addr, ':') && addr[0] != '[' {
+		return addr[:i] // IPv4, or a name
+	}
 	if h, _, err := net.SplitHostPort(addr); err == nil {
 		return h
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -294,6 +295,42 @@ func TestServerGivesUp(t *testing.T) {
 		_ = res.Body.Close()
 		if err == nil {
 			t.Errorf("the client takes %d %q for all", res.StatusCode, b)
+		}
+	}
+}
+
+// timed is an admitter whose leases tell when they were given, and are told when they
+// are given back; and a recorder of when what it admitted was decided and ended.
+type timed struct {
+	at       time.Time // zero: the request had to wait
+	released chan time.Time
+	recorded chan [2]time.Time
+}
+
+func (x *timed) Admit(context.Context, router.Admission) (router.Lease, error) { return x, nil }
+func (x *timed) AdmittedAt() (time.Time, bool)                                 { return x.at, !x.at.IsZero() }
+func (x *timed) ReleaseAt(now time.Time)                                       { x.released <- now }
+func (x *timed) Release()                                                      { close(x.released) }
+func (x *timed) Record(o *router.Outcome)                                      { x.recorded <- [2]time.Time{o.Decision.At, o.End} }
+
+// A request that was admitted at once is decided as of then, and one that had to wait
+// as of when its wait was over.
+func TestTimedLease(t *testing.T) {
+	engine := at("e", newRaw(t, good).url)
+	for _, at := range []time.Time{{}, time.Now().Add(-time.Hour)} {
+		x := &timed{at, make(chan time.Time, 1), make(chan [2]time.Time, 1)}
+		f := newFleet(t, config(engine), func(d *gateway.Deps) { d.Admitter, d.Recorder = x, x })
+		before := time.Now()
+		if got := f.do("POST", chatPath, chatBody); got.status != 200 {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+		o := <-x.recorded
+		decided, end := o[0], o[1]
+		if now, told := <-x.released; !told || !now.Equal(end) {
+			t.Errorf("released at %v, told: %v; want %v", now, told, end)
+		}
+		if at.IsZero() && decided.Before(before) || !at.IsZero() && !decided.Equal(at) {
+			t.Errorf("admitted at %v, decided at %v; begun at %v", at, decided, before)
 		}
 	}
 }

@@ -143,10 +143,8 @@ func (p *prompt) turnEnds() []turnEnd {
 }
 
 // Prepare implements [router.Preparer].
-func (p *prompt) Prepare(ctx context.Context, model string) {
-	if p.read(model) {
-		p.x.exact.prepare(ctx, p, model)
-	}
+func (p *prompt) Prepare(ctx context.Context, model string) (waited bool) {
+	return p.read(model) && p.x.exact.prepare(ctx, p, model)
 }
 
 // Answered implements [router.Prompt].

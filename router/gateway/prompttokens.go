@@ -16,36 +16,36 @@ type turnEnd struct {
 }
 
 // prepare gives p the tokens that are known of it, or of a beginning. For those of a
-// prompt of which nothing is known it waits, t.wait at most.
-func (x *exacts) prepare(ctx context.Context, p *prompt, model string) {
+// prompt of which nothing is known it waits, t.wait at most, and reports that.
+func (x *exacts) prepare(ctx context.Context, p *prompt, model string) (waited bool) {
 	t := x.tokens
 	p.tokens, p.whole, p.tokensOf, p.bytesOf = nil, nil, 0, 0
 	if !p.hashing || p.state != readWhole {
-		return
+		return false
 	}
 	if _, ok := kind(p.path); !ok {
 		t.metrics.tokens[tokensUnsupported].Inc()
-		return
+		return false
 	}
 	p.sum = p.hash.Sum64()
 	p.salt = saltOf(p.body, p.peek.PromptSpan)
 	if z, ok := t.get(p.sum); ok {
 		t.metrics.tokens[tokensKnown].Inc()
 		p.take(z)
-		return
+		return false
 	}
 	from := x.all.Load().models[model]
 	q, outcome := t.ask(p, model, from)
 	if z, at := t.longest(p.turnEnds()); z != nil && len(z.tokens) > seamTokens {
 		t.metrics.tokens[tokensExtended].Inc()
 		p.tokens, p.tokensOf, p.bytesOf = z.tokens[:len(z.tokens)-seamTokens], len(z.tokens), p.turnEnds()[at].bytes
-		return
+		return false
 	}
 	if q == nil {
 		t.metrics.tokens[outcome].Inc()
-		return
+		return false
 	}
-	if t.wait > 0 && q.by.late.Load() < slowAfter {
+	if waited = t.wait > 0 && q.by.late.Load() < slowAfter; waited {
 		timer := time.NewTimer(t.wait)
 		defer timer.Stop()
 		select {
@@ -58,9 +58,10 @@ func (x *exacts) prepare(ctx context.Context, p *prompt, model string) {
 	if z, ok := t.get(p.sum); ok {
 		t.metrics.tokens[tokensFetched].Inc()
 		p.take(z)
-		return
+		return waited
 	}
 	t.metrics.tokens[tokensLate].Inc()
+	return waited
 }
 
 // recall is prepare for a request that is not going to be sent: p gets the tokens
