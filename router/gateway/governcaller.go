@@ -8,7 +8,6 @@ import (
 	"github.com/llmgw/llmgw/auth"
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/router"
-	"github.com/llmgw/llmgw/storage"
 )
 
 // caller is an identity in the terms of the router and of the limiter, made once
@@ -87,41 +86,11 @@ func LimitSubject(id *auth.Identity, zones *limit.Zones) (limit.Subject, error) 
 		return s, nil
 	}
 	var err error
-	s.Budget, err = zones.NewBudget(b.Nanos, limitPeriod(b.Period), b.Zone)
+	s.Budget, err = zones.NewBudget(b.Nanos, limit.Period(b.Period), b.Zone) // the numbers are the same, as a test says
 	if err != nil {
 		return s, fmt.Errorf("gateway: the budget of key %s: %w", id.KeyID(), err)
 	}
 	return s, nil
-}
-
-func limitPeriod(p storage.Period) limit.Period {
-	switch p {
-	case storage.PeriodDay:
-		return limit.PeriodDay
-	case storage.PeriodWeek:
-		return limit.PeriodWeek
-	case storage.PeriodMonth:
-		return limit.PeriodMonth
-	case storage.PeriodTotal:
-		return limit.PeriodTotal
-	default:
-		return 0 // which no limiter takes
-	}
-}
-
-func storagePeriod(p limit.Period) storage.Period {
-	switch p {
-	case limit.PeriodDay:
-		return storage.PeriodDay
-	case limit.PeriodWeek:
-		return storage.PeriodWeek
-	case limit.PeriodMonth:
-		return storage.PeriodMonth
-	case limit.PeriodTotal:
-		return storage.PeriodTotal
-	default:
-		return 0
-	}
 }
 
 // Protect puts [Deps].Authenticator before next, but for what is exempt. Put it

@@ -156,7 +156,7 @@ func (v *governor) account(o *router.Outcome) {
 		kept.count = c.count
 		if c.held != nil && !c.undone {
 			if b, ok := c.held.Budget(); ok {
-				kept.charged = storage.BudgetPeriod{KeyID: b.Subject, Period: storagePeriod(b.Period), Start: b.Start}
+				kept.charged = storage.BudgetPeriod{KeyID: b.Subject, Period: storage.Period(b.Period), Start: b.Start}
 				u.Charged = &kept.charged
 			}
 		}

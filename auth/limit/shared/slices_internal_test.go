@@ -148,3 +148,12 @@ func TestRoutersShareABudget(t *testing.T) {
 		t.Errorf("a grant whose period was pruned: %v", err)
 	}
 }
+
+// Periods have the same numbers here and in stores, so that one is the other.
+func TestPeriodsAgree(t *testing.T) {
+	for p := limit.PeriodDay; p <= limit.PeriodTotal+1; p++ {
+		if kept := storage.Period(p); (kept.String() == p.String()) != (p <= limit.PeriodTotal) {
+			t.Errorf("%d is %v here and %v in stores", p, p, kept)
+		}
+	}
+}
