@@ -34,6 +34,9 @@ func (b *budgets) fails() error {
 }
 
 func (b *budgets) GrantBudget(_ context.Context, r storage.GrantRequest) (storage.Grant, error) {
+	if err := r.Validate(); err != nil {
+		return storage.Grant{}, err // as every store does
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.fails(); err != nil {
@@ -141,8 +144,8 @@ func TestRoutersShareABudget(t *testing.T) {
 	if stranded, most := granted-spent, 2*(total/100+4*cost); stranded > most || stranded > dead {
 		t.Errorf("%d are stranded; want at most %d, and of what the dead one had, %d", stranded, most, dead)
 	}
-	if _, err := Slices(store, "a").Fund(t.Context(), limit.Ask{}); err == nil {
-		t.Error("a budget without a period: no error")
+	if _, err := Slices(store, "a").Fund(t.Context(), limit.Ask{}); !errors.Is(err, storage.ErrInvalid) {
+		t.Errorf("a budget without a period: %v", err)
 	}
 	if err := Slices(store, "a").Return(t.Context(), limit.Return{GrantID: "long gone"}); err != nil {
 		t.Errorf("a grant whose period was pruned: %v", err)
