@@ -13,7 +13,7 @@
 // One script, one call, on the server's clock, for requests, tokens and places
 // at once. Its windows are those of auth/limit, in the seconds of the clock. What
 // a request came to is told afterwards, in batches. Keys in Redis are
-// "<prefix>limit:{<hash of the key's ID>}:window" and "…:places"; each expires
+// "<prefix>limit:{<hash of the key's lineage>}:window" and "…:places"; each expires
 // when it says nothing any more.
 //
 // Places are the requests under way. Each router says how many it has of a key,
