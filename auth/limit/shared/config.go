@@ -45,7 +45,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var faults []error
 	if c.RedisURL != "" {
-		if _, err := c.client(); err != nil {
+		if _, err := c.client(nil); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -78,8 +78,9 @@ type Deps struct {
 	Registerer prometheus.Registerer // nil leaves metrics unregistered
 }
 
-// client returns what makes a client of the URL, which dials when it is used.
-func (c *Config) client() (func() redis.UniversalClient, error) {
+// client returns what makes a client of the URL, which dials when it is used, and
+// calls greet on each connection before any other.
+func (c *Config) client(greet func(context.Context, *redis.Conn) error) (func() redis.UniversalClient, error) {
 	// A URL has a password in it and stands in no error, nor does what is made
 	// of it.
 	bad := errors.New("redis_url: cannot be read; want redis://user:password@host:6379/0, or rediss:// for TLS")
@@ -88,7 +89,8 @@ func (c *Config) client() (func() redis.UniversalClient, error) {
 		return nil, bad
 	}
 	// No call is repeated: whether it was done is not known, and done twice would
-	// be wrong. Nothing is announced to the server or asked of it but scripts.
+	// be wrong. Nothing is announced to the server, nor asked of it but scripts and for how
+	// long it has run.
 	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch q := u.Query(); {
 	case q.Has("master_name"):
@@ -96,7 +98,7 @@ func (c *Config) client() (func() redis.UniversalClient, error) {
 		if err != nil {
 			return nil, bad
 		}
-		o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
+		o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity, o.OnConnect = -1, 1, true, true, greet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, c.RedisTimeout, c.RedisTimeout, c.RedisTimeout
 		return func() redis.UniversalClient { return redis.NewFailoverClient(o) }, nil
 	case q.Has("addr"):
@@ -104,7 +106,7 @@ func (c *Config) client() (func() redis.UniversalClient, error) {
 		if err != nil {
 			return nil, bad
 		}
-		o.MaxRetries, o.ContextTimeoutEnabled, o.DisableIdentity, o.MaintNotificationsConfig = -1, true, true, off
+		o.MaxRetries, o.ContextTimeoutEnabled, o.DisableIdentity, o.MaintNotificationsConfig, o.OnConnect = -1, true, true, off, greet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, c.RedisTimeout, c.RedisTimeout, c.RedisTimeout
 		return func() redis.UniversalClient { return redis.NewClusterClient(o) }, nil
 	default:
@@ -112,7 +114,7 @@ func (c *Config) client() (func() redis.UniversalClient, error) {
 		if err != nil {
 			return nil, bad
 		}
-		o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity, o.MaintNotificationsConfig = -1, 1, true, true, off
+		o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity, o.MaintNotificationsConfig, o.OnConnect = -1, 1, true, true, off, greet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, c.RedisTimeout, c.RedisTimeout, c.RedisTimeout
 		return func() redis.UniversalClient { return redis.NewClient(o) }, nil
 	}

@@ -25,6 +25,7 @@ type Limiter struct {
 	script  *redis.Script
 	breaker breaker
 	recent  refusals
+	young   young
 	live    atomic.Int64 // routers, as last heard
 	named   atomic.Bool  // the store has been told that this router lives
 	odd     atomic.Bool  // an error of one key was said
@@ -62,7 +63,7 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 		}
 	}
 	if cfg.RedisURL != "" {
-		client, err := cfg.client()
+		client, err := cfg.client(l.greet)
 		if err != nil {
 			return nil, fmt.Errorf("limit/shared: %w", err)
 		}
@@ -86,7 +87,12 @@ func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *limit.Subject, 
 	if l.redis == nil || !l.breaker.allow(now) {
 		return l.apart(ctx, now, s, r)
 	}
-	res, err := l.memory.Acquire(ctx, now, s, r)
+	young := l.young.at(now)
+	ask := l.memory.Acquire
+	if young {
+		ask = l.apart
+	}
+	res, err := ask(ctx, now, s, r)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +118,20 @@ func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *limit.Subject, 
 		l.metrics.refused(e.Reason)
 		return nil, e
 	}
-	res.Also(a.rates(now, s.Limits), func(e limit.End) {
+	if !young && l.young.at(now) {
+		// The call was the first on a new connection. What is charged in Redis and
+		// refused here stays charged there for a minute.
+		res.Undo(now)
+		if res, err = l.apart(ctx, now, s, r); err != nil {
+			return nil, err
+		}
+		young, c.place = true, res.Place()
+	}
+	rates := a.rates(now, s.Limits)
+	if young {
+		rates = stricter(rates, res.Rates())
+	}
+	res.Also(rates, func(e limit.End) {
 		c.mode, c.place, c.second, c.real, c.undone = modeSettle, e.Place, a.second, e.Actual.Tokens, e.Undone
 		if c.limits.RequestsPerMinute == 0 && c.limits.TokensPerMinute == 0 {
 			c.mode = modeRenew
@@ -168,21 +187,28 @@ func (l *Limiter) tell(c call) {
 }
 
 // State returns where a subject stands: exactly what the next request is checked
-// against, of all routers if Redis answers, else here. It takes nothing.
+// against, of all routers if Redis answers, else here; while Redis is young, the
+// one that has less left. It takes nothing.
 func (l *Limiter) State(ctx context.Context, now time.Time, s *limit.Subject) limit.State {
-	if l.redis != nil && s.Limits != (limit.Limits{}) && !l.breaker.away() {
-		if a, err := l.run(ctx, &call{mode: modePeek, subject: s.ID, limits: s.Limits}); err == nil {
-			st := l.memory.State(now, s)
-			st.Rates, st.Debt = a.rates(now, s.Limits), a.debt
-			if s.Limits.Concurrency > 0 {
-				st.Inflight = a.inflight
-			}
-			return st
-		}
-	}
-	part := *s
-	if l.redis == nil || l.breaker.away() {
+	part, young := *s, l.young.at(now)
+	if l.redis == nil || l.breaker.away() || young {
 		part.Limits = Part(s.Limits, l.live.Load())
 	}
-	return l.memory.State(now, &part)
+	st := l.memory.State(now, &part)
+	if l.redis == nil || l.breaker.away() || s.Limits == (limit.Limits{}) {
+		return st
+	}
+	a, err := l.run(ctx, &call{mode: modePeek, subject: s.ID, limits: s.Limits})
+	if err != nil {
+		return st
+	}
+	all := a.rates(now, s.Limits)
+	if young {
+		all = stricter(all, st.Rates)
+	}
+	st.Rates, st.Debt, st.Concurrency = all, a.debt, s.Limits.Concurrency
+	if s.Limits.Concurrency > 0 {
+		st.Inflight = a.inflight
+	}
+	return st
 }

@@ -3,6 +3,7 @@ package shared
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -27,8 +28,8 @@ func (m *metrics) refused(r limit.Reason) {
 }
 
 type collector struct {
-	l                                          *Limiter
-	away, calls, dropped, refused, liveRouters *prometheus.Desc
+	l                                                 *Limiter
+	away, young, calls, dropped, refused, liveRouters *prometheus.Desc
 }
 
 func registerMetrics(reg prometheus.Registerer, l *Limiter) error {
@@ -38,6 +39,7 @@ func registerMetrics(reg prometheus.Registerer, l *Limiter) error {
 	err := reg.Register(&collector{
 		l:           l,
 		away:        prometheus.NewDesc("llmgw_limit_redis_away", "1 while Redis cannot be asked and rates are divided among routers.", nil, nil),
+		young:       prometheus.NewDesc("llmgw_limit_redis_young", "1 while Redis was started less than a minute ago and routers keep their parts of the rates beside it.", nil, nil),
 		calls:       prometheus.NewDesc("llmgw_limit_redis_calls_total", "Requests whose rates were asked of Redis, by how that went.", []string{"result"}, nil),
 		dropped:     prometheus.NewDesc("llmgw_limit_redis_dropped_total", "Ends of requests of which Redis was not told. Their estimates stay charged, what they used beyond does not count, and their places end within 30 s.", nil, nil),
 		refused:     prometheus.NewDesc("llmgw_limit_redis_refused_total", "Requests refused by what all routers together use, by the limit that refused.", []string{"reason"}, nil),
@@ -51,7 +53,7 @@ func registerMetrics(reg prometheus.Registerer, l *Limiter) error {
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.away, c.calls, c.dropped, c.refused, c.liveRouters} {
+	for _, d := range []*prometheus.Desc{c.away, c.young, c.calls, c.dropped, c.refused, c.liveRouters} {
 		to <- d
 	}
 }
@@ -65,12 +67,16 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	if c.l.redis == nil {
 		return
 	}
-	away := 0.0
-	if c.l.breaker.away() {
-		away = 1
+	is := func(d *prometheus.Desc, yes bool) {
+		v := 0.0
+		if yes {
+			v = 1
+		}
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
 	m := &c.l.metrics
-	to <- prometheus.MustNewConstMetric(c.away, prometheus.GaugeValue, away)
+	is(c.away, c.l.breaker.away())
+	is(c.young, c.l.young.at(time.Now()))
 	counter(c.calls, &m.asked, "ok")
 	counter(c.calls, &m.failed, "failed")
 	counter(c.dropped, &m.dropped)

@@ -216,6 +216,82 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 	}
 }
 
+// One who goes to another router each time uses a limit by Redis, then by the
+// routers' parts, and then by a Redis that was started without its data: even
+// so no more than twice the limit passes within the minute.
+func TestRedisForgets(t *testing.T) {
+	s := startServer(t)
+	const lim = 30
+	log := &lines{}
+	reg := prometheus.NewPedanticRegistry()
+	routers := []*Limiter{s.router("a", Deps{Logger: slog.New(log), Registerer: reg}), s.router("b", Deps{}), s.router("c", Deps{})}
+	for _, l := range routers {
+		l.live.Store(3)
+	}
+	routers[0].cfg.RedisTimeout = 5 * time.Second
+	sub := rpm(lim)
+	n := passed(t, routers[0], sub, 11) // a young Redis: its part
+	if n != 10 || log.count("INFO redis was started less than a minute ago") != 1 {
+		t.Fatalf("%d passed, said %q; want the part of one of three, and that it was said", n, log.all)
+	}
+	for _, l := range routers { // as if it had run for a while
+		l.young.until.Store(nil)
+	}
+	if n += passed(t, routers[0], sub, 50); n != lim {
+		t.Fatalf("%d passed; want 30", n)
+	}
+	s.stop()
+	n += passed(t, routers[1], sub, 50)
+	s.start()
+	for range 3 {
+		for _, l := range routers {
+			eventually(t, "it is shared again", func() bool {
+				_, _ = l.Acquire(t.Context(), time.Now(), &limit.Subject{ID: "free", Limits: limit.Limits{RequestsPerMinute: 1e6}}, limit.Request{})
+				return !l.breaker.away()
+			})
+			n += passed(t, l, sub, 50)
+		}
+	}
+	if n > 2*lim || n < lim+lim*2/3 {
+		t.Errorf("%d passed within a minute; want 50 to 60, twice the limit", n)
+	}
+	if st := routers[2].State(t.Context(), time.Now(), sub); st.Rates.Requests.Limit != lim/3 || st.Rates.Requests.Remaining != 0 {
+		t.Errorf("%+v; want what is here", st.Rates)
+	}
+	if v := metric(t, reg, "llmgw_limit_redis_young"); v != 1 {
+		t.Errorf("llmgw_limit_redis_young is %v", v)
+	}
+	routers[0].young.until.Store(nil)
+	if v := metric(t, reg, "llmgw_limit_redis_young"); v != 0 {
+		t.Errorf("llmgw_limit_redis_young is %v", v)
+	}
+}
+
+// How long a server has run is told by all there are.
+func TestUptime(t *testing.T) {
+	for info, want := range map[string]time.Duration{
+		"# Server\r\nredis_version:7.0\r\nuptime_in_seconds:42\r\nuptime_in_days:0\r\n": 42 * time.Second,
+		"uptime_in_seconds:0": 0, "uptime_in_days:1": -1, "uptime_in_seconds:": -1, "uptime_in_seconds:-4\r\n": -1,
+	} {
+		if got, ok := uptime(info); ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %v, %t; want %v", info, got, ok, want)
+		}
+	}
+}
+
+// Who may not ask Redis for how long it has run shares rates all the same.
+func TestInfoIsForbidden(t *testing.T) {
+	s := startServer(t)
+	if err := s.user.Do(t.Context(), "ACL", "SETUSER", "default", "-info").Err(); err != nil {
+		t.Fatal(err)
+	}
+	l := s.router("a", Deps{})
+	l.live.Store(3)
+	if n := passed(t, l, rpm(30), 50); n != 30 || l.metrics.asked.Load() == 0 {
+		t.Errorf("%d passed; want 30, by Redis", n)
+	}
+}
+
 // A Redis that hangs costs three requests the wait, and then one a second.
 func TestRedisHangs(t *testing.T) {
 	s := startServer(t)
@@ -488,7 +564,7 @@ func TestLeastRights(t *testing.T) {
 	s := startServer(t)
 	rights := []any{
 		"ACL", "SETUSER", "llmgw", "on", ">secret", "~llmgw:*", "+evalsha", "+eval", "+script|load", "+time", "+hget", "+hmget", "+hgetall",
-		"+hset", "+hdel", "+hincrby", "+expire", "+pexpire",
+		"+hset", "+hdel", "+hincrby", "+expire", "+pexpire", "+info",
 	}
 	if err := s.user.Do(t.Context(), rights...).Err(); err != nil {
 		t.Fatal(err)
@@ -511,6 +587,9 @@ func TestLeastRights(t *testing.T) {
 		st := l.State(t.Context(), time.Now(), sub)
 		return st.Rates.Tokens.Remaining == 80 && st.Inflight == 0
 	})
+	if !l.young.at(time.Now()) {
+		t.Error("it is not known that Redis was started just now")
+	}
 	if failed, dropped := l.metrics.failed.Load(), l.metrics.dropped.Load(); failed != 0 || dropped != 0 || l.metrics.asked.Load() != 1 {
 		t.Errorf("%d calls failed, %d were dropped", failed, dropped)
 	}
