@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/router/endpoint"
+	"github.com/llmgw/llmgw/router/internal/secret"
 	"github.com/llmgw/llmgw/router/openai"
 	"github.com/llmgw/llmgw/router/proxy"
 	"github.com/llmgw/llmgw/router/schedule"
@@ -84,8 +85,8 @@ func (c *call) end() {
 
 func (c *call) ctx() context.Context { return c.req.Context() }
 
-// requestID is the client's own id if it is one that can stand in a log, else a
-// new one, which is our own.
+// requestID is the client's own id if it is one that can stand in a log, which a
+// key cannot, else a new one, which is our own.
 func requestID(h http.Header) (id string, own bool) {
 	for _, name := range [...]string{"X-Request-Id", "Request-Id"} {
 		if v := h[name]; len(v) == 1 && plainID(v[0]) {
@@ -101,7 +102,7 @@ func requestID(h http.Header) (id string, own bool) {
 	return string(s[:]), true
 }
 
-func plainID(s string) bool { return plainName(s, 128) }
+func plainID(s string) bool { return plainName(s, 128) && !secret.Holds(s) }
 
 // plainName is whether s is 1 to n bytes that mean nothing in a log or a path.
 func plainName(s string, n int) bool {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/llmgw/llmgw/router/internal/secret"
 	"github.com/llmgw/llmgw/router/openai"
 	"github.com/llmgw/llmgw/router/schedule"
 )
@@ -124,9 +125,9 @@ func (e *UnknownModelError) Error() string {
 		names = names[:namedModels]
 	}
 	if len(names) == 0 {
-		return fmt.Sprintf("%v %.128q: there is none at all", ErrUnknownModel, e.Model)
+		return fmt.Sprintf("%v %.128q: there is none at all", ErrUnknownModel, secret.Without(e.Model))
 	}
-	return fmt.Sprintf("%v %.128q; there are %s%s", ErrUnknownModel, e.Model, strings.Join(names, ", "), more)
+	return fmt.Sprintf("%v %.128q; there are %s%s", ErrUnknownModel, secret.Without(e.Model), strings.Join(names, ", "), more)
 }
 
 // Unwrap returns ErrUnknownModel.

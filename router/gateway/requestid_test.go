@@ -31,6 +31,8 @@ func TestRequestID(t *testing.T) {
 		{"not ASCII", "X-Request-Id", "a\u00e9", false},
 		{"markup", "X-Request-Id", "<script>", false},
 		{"list", "X-Request-Id", "a,b", false},
+		{"a key", "X-Request-Id", "id-llmgw_" + strings.Repeat("0aZ", 16) + "x", false},
+		{"a name that begins as keys do", "X-Request-Id", "llmgw_job-17", true},
 	}
 	for _, tt := range tests {
 		for _, body := range []string{chatBody, `{"model":"nobody"}`, "no JSON", `{"model":"m","fail":1}`} {

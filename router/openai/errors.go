@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/llmgw/llmgw/router/internal/apierror"
+	"github.com/llmgw/llmgw/router/internal/secret"
 )
 
 // Values of Error.Code.
@@ -328,13 +329,13 @@ func retry(d time.Duration) time.Duration {
 // echo quotes a short piece of a request for an error message.
 func echo(s string) string { return "'" + bare(s) + "'" }
 
-// bare makes a piece of a request fit to be shown: short, and without what a
-// terminal would act on.
+// bare makes a piece of a request fit to be shown: short, and without keys and what
+// a terminal would act on.
 func bare(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '\uFFFD'
 		}
 		return r
-	}, apierror.Cut(strings.ToValidUTF8(s, "\uFFFD"), maxEchoBytes))
+	}, apierror.Cut(secret.Without(strings.ToValidUTF8(s, "\uFFFD")), maxEchoBytes))
 }

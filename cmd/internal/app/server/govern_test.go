@@ -210,6 +210,66 @@ func TestStartWithoutTheStore(t *testing.T) {
 	}
 }
 
+// hide takes a store's file away, and what the store would make in its place;
+// the function that it returns brings both back.
+func hide(t *testing.T, dsn storedsn.DSN) (back func()) {
+	t.Helper()
+	dir := filepath.Dir(dsn.File())
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Rename(dir, dir+".away"))
+	must(os.WriteFile(dir, nil, 0o600))
+	return func() {
+		t.Helper()
+		must(os.Remove(dir))
+		must(os.Rename(dir+".away", dir))
+	}
+}
+
+// A server that is started anew while its store is away knows no key, and what it
+// knows first of a budget is what was spent of it: nothing passes that the rest
+// does not cover.
+func TestBudgetsAreRestoredFirst(t *testing.T) {
+	cfg := keyed(t)
+	cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(t.TempDir(), "store", "llmgw.db"))
+	st := opened(t, cfg.Store.DSN)
+	_, text := mint(t, st, auth.Spec{Budget: "0.00002/total"}) // a request takes a tenth of it, and a fifth at most
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/v1/chat/completions"
+	r := startWith(t, cfg, gatewayModule())
+	for range 9 {
+		if status, body := ask(t, "POST", "http://"+r.Client+path, text); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	r.stop()
+	if err := <-r.done; err != nil {
+		t.Fatal(err)
+	}
+	r.done <- nil
+	back := hide(t, cfg.Store.DSN)
+	r = startWith(t, cfg, gatewayModule())
+	for range 3 {
+		if status, body := ask(t, "POST", "http://"+r.Client+path, text); status != 503 || !strings.Contains(body, "keys_unavailable") {
+			t.Errorf("without the store: %d %s", status, body)
+		}
+	}
+	back()
+	for status, body := 503, ""; status == 503; {
+		status, body = ask(t, "POST", "http://"+r.Client+path, text)
+		if status != 503 && (status != 429 || !strings.Contains(body, "insufficient_quota")) {
+			t.Errorf("the first charge after the store was back: %d %s; want it refused", status, body)
+		}
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // a poll
+	}
+}
+
 // locked is a buffer for a log.
 type locked struct {
 	mu  sync.Mutex

@@ -96,13 +96,19 @@ func start(t *testing.T, cfg config.Config, p *fakePlane) *running {
 // startWith runs a server with what plane provides.
 func startWith(t *testing.T, cfg config.Config, plane fx.Option) *running {
 	t.Helper()
+	return startLogging(t, cfg, plane, slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// startLogging is startWith with a log that the test reads.
+func startLogging(t *testing.T, cfg config.Config, plane fx.Option, log slog.Handler) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{stop: cancel, done: make(chan error, 1)}
 	serving := make(chan Addresses, 1)
 	go func() {
 		r.done <- runWith(ctx, Options{
 			Config: cfg,
-			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Logger: slog.New(log),
 			Serving: func(a Addresses) {
 				serving <- a
 			},
