@@ -100,7 +100,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 
 // flush writes all there is, however often it must try, until ctx is done.
 func (r *Recorder) flush(ctx context.Context, batch []storage.Usage) {
-	const first, last = 100 * time.Millisecond, 5 * time.Second
+	const first, last = 100 * time.Millisecond, time.Second // a store that is away is asked in vain, and rows are dropped meanwhile
 	wait := first
 	away := false
 	for ctx.Err() == nil {

@@ -49,11 +49,11 @@ type settings struct {
 
 // Engines starts n fake engines in one process.
 func Engines(ctx context.Context, dir string, n int) (*Peer, error) {
-	addrs, err := freeAddrs(ctx, n)
+	addrs, err := FreeAddrs(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	p, err := start(command{name: "engines", path: self, args: append([]string{rolePrefix + "engines"}, addrs...), dir: dir})
+	p, err := Start(Command{Name: "engines", Path: self, Args: append([]string{rolePrefix + "engines"}, addrs...), Dir: dir})
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +62,12 @@ func Engines(ctx context.Context, dir string, n int) (*Peer, error) {
 
 // ReverseProxy starts Go's httputil.ReverseProxy in front of the engines.
 func ReverseProxy(ctx context.Context, dir string, engines []string) (*Peer, error) {
-	addrs, err := freeAddrs(ctx, 1)
+	addrs, err := FreeAddrs(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
 	args := append([]string{rolePrefix + "reverseproxy", addrs[0]}, engines...)
-	p, err := start(command{name: "reverseproxy", path: self, args: args, dir: dir})
+	p, err := Start(Command{Name: "reverseproxy", Path: self, Args: args, Dir: dir})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func configured(ctx context.Context, name, program, conf, dir string, engines []
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, ErrNotInstalled)
 	}
-	addrs, err := freeAddrs(ctx, 3)
+	addrs, err := FreeAddrs(ctx, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func configured(ctx context.Context, name, program, conf, dir string, engines []
 	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
 		return nil, err
 	}
-	if peer.Process, err = start(command{name: name, path: path, args: args(file), dir: dir}); err != nil {
+	if peer.Process, err = Start(Command{Name: name, Path: path, Args: args(file), Dir: dir}); err != nil {
 		return nil, err
 	}
 	return ready(ctx, peer)
@@ -168,9 +168,9 @@ func ready(ctx context.Context, p *Peer) (*Peer, error) {
 	return nil, errors.Join(err, ctx.Err())
 }
 
-// freeAddrs returns n loopback addresses with ports that nobody listened on a
+// FreeAddrs returns n loopback addresses with ports that nobody listened on a
 // moment ago.
-func freeAddrs(ctx context.Context, n int) ([]string, error) {
+func FreeAddrs(ctx context.Context, n int) ([]string, error) {
 	var out []string
 	for range n {
 		var lc net.ListenConfig

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -18,29 +20,37 @@ type Process struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// command describes a process to start.
-type command struct {
-	name string
-	path string
-	args []string
-	dir  string // working directory, and where its log goes
+// Command describes a process to start.
+type Command struct {
+	Name string
+	Path string
+	Args []string
+	Dir  string   // working directory, and where its log goes
+	Env  []string // beside this process's own
+	User string   // it runs as; empty: as this one
 }
 
-// start starts c with its output in dir/name.log. The process gets SIGTERM when
+// Start starts c with its output in Dir/Name.log. The process gets SIGTERM when
 // this one dies; for that the caller must stay on the thread it is on, so
 // programs call runtime.LockOSThread in main and start all peers from there.
-func start(c command) (*Process, error) {
-	p := &Process{name: c.name, log: filepath.Join(c.dir, c.name+".log"), done: make(chan struct{})}
+func Start(c Command) (*Process, error) {
+	p := &Process{name: c.Name, log: filepath.Join(c.Dir, c.Name+".log"), done: make(chan struct{})}
 	out, err := os.Create(p.log)
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
-	p.cmd = exec.Command(c.path, c.args...)
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.dir, out, out
+	p.cmd = exec.Command(c.Path, c.Args...)
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.Dir, out, out
+	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if c.User != "" {
+		if p.cmd.SysProcAttr.Credential, err = credential(c.User); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.name, err)
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
 	go func() {
 		_ = p.cmd.Wait() // how it ended is in Exited and the log
@@ -50,17 +60,40 @@ func start(c command) (*Process, error) {
 }
 
 // Stop asks the process to end, waits up to 10 s, then kills it.
-func (p *Process) Stop() {
-	if p.Exited() {
-		return
+func (p *Process) Stop() { p.Signal(syscall.SIGTERM) }
+
+// Signal sends the process a signal and waits until it has ended, for which it
+// has 10 s; then it is killed. It returns whether it ended well.
+func (p *Process) Signal(sig syscall.Signal) bool {
+	if !p.Exited() {
+		_ = p.cmd.Process.Signal(sig)
+		select {
+		case <-p.done:
+		case <-time.After(signalPatience):
+			_ = p.cmd.Process.Kill()
+			<-p.done
+		}
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(10 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.done
+	return p.Wait()
+}
+
+// Wait waits until the process has ended, and returns whether it ended well.
+func (p *Process) Wait() bool {
+	<-p.done
+	return p.cmd.ProcessState.Success()
+}
+
+const signalPatience = 10 * time.Second
+
+// credential is how a process runs as a user of this machine.
+func credential(name string) (*syscall.Credential, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, err
 	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
 }
 
 // Exited reports whether the process has ended.
