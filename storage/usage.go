@@ -67,6 +67,7 @@ const (
 type UsageQuery struct {
 	From, To            time.Time // At in [From, To); zero is unbounded
 	KeyID, Owner, Model string
+	Lineage             string // rows of the keys of that Lineage
 	Page
 }
 
@@ -96,6 +97,7 @@ type RollupQuery struct {
 	Grain               Grain     // required
 	From, To            time.Time // Start in [From, To); zero is unbounded
 	KeyID, Owner, Model string    // empty: any
+	Lineage             string    // likewise: roll-ups of the keys of that Lineage
 	Page
 }
 

@@ -85,7 +85,9 @@ type UsageFilter struct {
 	KeyId string                 `protobuf:"bytes,3,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	Owner string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Canonical name of the model that answered.
-	Model         string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	// Of all keys that were made to follow each other: the ID of the first.
+	Lineage       string `protobuf:"bytes,6,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -151,6 +153,13 @@ func (x *UsageFilter) GetOwner() string {
 func (x *UsageFilter) GetModel() string {
 	if x != nil {
 		return x.Model
+	}
+	return ""
+}
+
+func (x *UsageFilter) GetLineage() string {
+	if x != nil {
+		return x.Lineage
 	}
 	return ""
 }
@@ -761,13 +770,14 @@ var File_llmgw_api_v1_usage_proto protoreflect.FileDescriptor
 
 const file_llmgw_api_v1_usage_proto_rawDesc = "" +
 	"\n" +
-	"\x18llmgw/api/v1/usage.proto\x12\fllmgw.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xac\x01\n" +
+	"\x18llmgw/api/v1/usage.proto\x12\fllmgw.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\x01\n" +
 	"\vUsageFilter\x12.\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x15\n" +
 	"\x06key_id\x18\x03 \x01(\tR\x05keyId\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05model\x18\x05 \x01(\tR\x05model\"\x81\x01\n" +
+	"\x05model\x18\x05 \x01(\tR\x05model\x12\x18\n" +
+	"\alineage\x18\x06 \x01(\tR\alineage\"\x81\x01\n" +
 	"\x10ListUsageRequest\x121\n" +
 	"\x06filter\x18\x01 \x01(\v2\x19.llmgw.api.v1.UsageFilterR\x06filter\x12\x1d\n" +
 	"\n" +

@@ -35,6 +35,14 @@ func (w *where) equal(column, value string) {
 	}
 }
 
+// lineage chooses by keys that follow each other; the empty one chooses nothing
+// out.
+func (w *where) lineage(id string) {
+	if id != "" {
+		w.and("key_id IN (SELECT id FROM keys WHERE lineage = ? OR lineage = '' AND id = ?)", id, id)
+	}
+}
+
 // between chooses by a time in [from, to).
 func (w *where) between(column string, from, to time.Time) {
 	if !from.IsZero() {

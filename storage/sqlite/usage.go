@@ -162,6 +162,7 @@ func (s *Store) ListUsage(ctx context.Context, q storage.UsageQuery) ([]storage.
 	var w where
 	w.between("at", q.From, q.To)
 	w.equal("key_id", q.KeyID)
+	w.lineage(q.Lineage)
 	w.equal("owner", q.Owner)
 	w.equal("model", q.Model)
 	type placed struct {
@@ -211,6 +212,7 @@ func (s *Store) ListRollups(ctx context.Context, q storage.RollupQuery) ([]stora
 	var w where
 	w.between("start", q.From, q.To)
 	w.equal("key_id", q.KeyID)
+	w.lineage(q.Lineage)
 	w.equal("owner", q.Owner)
 	w.equal("model", q.Model)
 	return list(ctx, s, op, q.Page, place[storage.Rollup]{

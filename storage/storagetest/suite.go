@@ -34,6 +34,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"UsageOnce", testUsageOnce},
 		{"UsageOnceConcurrently", testUsageConcurrent},
 		{"UsageList", testUsageList},
+		{"UsageLineage", testUsageLineage},
 		{"UsageSums", testUsageSums},
 		{"UsagePrune", testUsagePrune},
 		{"Grant", testGrant},

@@ -122,6 +122,36 @@ func testUsageConcurrent(t *testing.T, open Open) {
 	sound(t, stores[0])
 }
 
+// What keys used that follow each other is told together.
+func testUsageLineage(t *testing.T, open Open) {
+	ctx, s := t.Context(), open(t)
+	var batch []storage.Usage
+	for n := range 4 {
+		k, u := simpleKey(n), simpleUsage(n)
+		if n == 1 || n == 2 {
+			k.Lineage = simpleKey(0).ID
+		}
+		ok(t, s.CreateKey(ctx, k, because(k.ID)))
+		u.KeyID = k.ID
+		batch = append(batch, u)
+	}
+	_, err := s.InsertUsage(ctx, batch)
+	ok(t, err)
+	for id, want := range map[string][]storage.Usage{
+		"key-000": batch[:3], "key-001": nil, "key-003": batch[3:], "none": nil, "'; --": nil,
+	} {
+		equal(t, "rows of "+id, usageOf(t, s, storage.UsageQuery{Lineage: id}), want)
+		all := make([]*storage.Usage, len(want))
+		for i := range want {
+			all[i] = &want[i]
+		}
+		for _, g := range []storage.Grain{storage.GrainHour, storage.GrainDay} {
+			equal(t, "sums of "+id, sumsOf(t, s, storage.RollupQuery{Grain: g, Lineage: id}), rows.Rollups(g, all))
+		}
+	}
+	equal(t, "of one of them", usageOf(t, s, storage.UsageQuery{Lineage: "key-000", KeyID: "key-001"}), batch[1:2])
+}
+
 func testUsageList(t *testing.T, open Open) {
 	ctx, s := t.Context(), open(t)
 	var batch []storage.Usage

@@ -300,6 +300,10 @@ func TestUsageOfKeys(t *testing.T) {
 	if _, err := a.store.InsertUsage(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
+	heir := storage.Key{ID: "key_b", Hash: storage.KeyHash{1}, Lineage: "key_0", CreatedAt: now}
+	if err := a.store.CreateKey(t.Context(), heir, storage.Audit{ID: "a", Action: "key.rotate", At: now}); err != nil {
+		t.Fatal(err)
+	}
 	for name, from := range map[string][]string{"server": {"--admin", a.url}, "store": {"--store", string(a.dsn), "--admin", "http://127.0.0.1:1"}} {
 		t.Run(name, func(t *testing.T) {
 			usage := func(args ...string) string {
@@ -315,6 +319,9 @@ func TestUsageOfKeys(t *testing.T) {
 			}
 			if got := usage("--by", "model", "--from", "12h", "--key", "key_a"); !strings.Contains(got, "m      251 ") || strings.Contains(got, "total") {
 				t.Errorf("by hours\n%s", got)
+			}
+			if got := usage("--by", "key", "--from", "12h", "--lineage", "key_0"); !strings.Contains(got, "key_b  251 ") || strings.Contains(got, "key_a") {
+				t.Errorf("of a lineage\n%s", got)
 			}
 			table, err := csv.NewReader(strings.NewReader(usage("--csv", "--from", "2d"))).ReadAll()
 			if err != nil || len(table) != 503 {

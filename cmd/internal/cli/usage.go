@@ -21,14 +21,15 @@ import (
 
 type usageCmd struct {
 	keeperFlags
-	By    string `default:"day,key,model" placeholder:"LIST" help:"What the lines of the table are of: any of day, key, owner and model, with commas between. Default ${default}."`
-	From  string `default:"7d" placeholder:"WHEN" help:"From when on: how long ago, such as 7d (days of UTC, today's among them) or 12h, a day such as 2026-11-30, or a time such as 2026-11-30T12:00:00Z. Default ${default}."`
-	To    string `placeholder:"WHEN" help:"Before when: as --from. Without it until now."`
-	Key   string `placeholder:"ID" help:"Only that key's, by its ID."`
-	Owner string `placeholder:"TEXT" help:"Only that owner's."`
-	Model string `placeholder:"NAME" help:"Only that model's, by its canonical name."`
-	CSV   bool   `name:"csv" xor:"form" help:"Export a row a request instead of the table, as CSV."`
-	JSON  bool   `name:"json" xor:"form" help:"Export a row a request instead of the table, as a JSON object a line."`
+	By      string `default:"day,key,model" placeholder:"LIST" help:"What the lines of the table are of: any of day, key, owner and model, with commas between. Default ${default}."`
+	From    string `default:"7d" placeholder:"WHEN" help:"From when on: how long ago, such as 7d (days of UTC, today's among them) or 12h, a day such as 2026-11-30, or a time such as 2026-11-30T12:00:00Z. Default ${default}."`
+	To      string `placeholder:"WHEN" help:"Before when: as --from. Without it until now."`
+	Key     string `placeholder:"ID" help:"Only that key's, by its ID."`
+	Lineage string `placeholder:"ID" help:"Only that of a key and of those that replaced it, by the ID of the first."`
+	Owner   string `placeholder:"TEXT" help:"Only that owner's."`
+	Model   string `placeholder:"NAME" help:"Only that model's, by its canonical name."`
+	CSV     bool   `name:"csv" xor:"form" help:"Export a row a request instead of the table, as CSV."`
+	JSON    bool   `name:"json" xor:"form" help:"Export a row a request instead of the table, as a JSON object a line."`
 }
 
 // Run says what was used.
@@ -59,7 +60,7 @@ func (c *usageCmd) Run(ctx context.Context, streams Streams) error {
 // filter is what the flags choose, and whether hours must be added up since the
 // time is not one of whole days.
 func (c *usageCmd) filter(now time.Time) (f *apipb.UsageFilter, hours bool, err error) {
-	f = &apipb.UsageFilter{KeyId: c.Key, Owner: c.Owner, Model: c.Model}
+	f = &apipb.UsageFilter{KeyId: c.Key, Lineage: c.Lineage, Owner: c.Owner, Model: c.Model}
 	for _, t := range []struct {
 		flag, text string
 		to         **timestamppb.Timestamp

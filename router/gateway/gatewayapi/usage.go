@@ -28,7 +28,7 @@ var _ api.Usage = Usage{}
 func (u Usage) ListUsage(ctx context.Context, req *apipb.ListUsageRequest) (*apipb.ListUsageResponse, error) {
 	f := req.GetFilter()
 	rows, next, err := u.Store.ListUsage(ctx, storage.UsageQuery{
-		From: at(f.GetFrom()), To: at(f.GetTo()), KeyID: f.GetKeyId(), Owner: f.GetOwner(), Model: f.GetModel(),
+		From: at(f.GetFrom()), To: at(f.GetTo()), KeyID: f.GetKeyId(), Lineage: f.GetLineage(), Owner: f.GetOwner(), Model: f.GetModel(),
 		Page: page(req.GetPageToken(), req.GetPageSize()),
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func (u Usage) ListUsage(ctx context.Context, req *apipb.ListUsageRequest) (*api
 func (u Usage) ListUsageSums(ctx context.Context, req *apipb.ListUsageSumsRequest) (*apipb.ListUsageSumsResponse, error) {
 	f := req.GetFilter()
 	q := storage.RollupQuery{
-		Grain: storage.GrainDay, From: at(f.GetFrom()), To: at(f.GetTo()), KeyID: f.GetKeyId(), Owner: f.GetOwner(), Model: f.GetModel(),
+		Grain: storage.GrainDay, From: at(f.GetFrom()), To: at(f.GetTo()), KeyID: f.GetKeyId(), Lineage: f.GetLineage(), Owner: f.GetOwner(), Model: f.GetModel(),
 		Page: page(req.GetPageToken(), req.GetPageSize()),
 	}
 	if req.GetGrain() == apipb.UsageGrain_USAGE_GRAIN_HOUR {
