@@ -65,9 +65,8 @@ func (s *Store) InsertUsage(ctx context.Context, batch []storage.Usage) (inserte
 		// All transactions take rows, hours, days and budgets in this order, and
 		// each sorted, so that none waits for another in a circle.
 		var b pgx.Batch
-		hours := rows.Rollups(storage.GrainHour, fresh)
-		addSums(&b, storage.GrainHour, hours)
-		addSums(&b, storage.GrainDay, rows.Days(hours))
+		addSums(&b, storage.GrainHour, rows.Rollups(storage.GrainHour, fresh))
+		addSums(&b, storage.GrainDay, rows.Rollups(storage.GrainDay, fresh))
 		addSpent(&b, rows.Spending(fresh))
 		return tx.SendBatch(ctx, &b).Close()
 	})

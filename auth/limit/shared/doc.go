@@ -27,9 +27,11 @@
 // one by Redis and one by the routers. (A limit smaller than the number of
 // routers is one for each.) After three failures in a row requests do not wait
 // for it, and one a second tries whether it is back. This is logged when it
-// begins and when it ends. What Redis forgets, because it was restarted without
-// its data or threw keys out for want of memory, passes once more; no router
-// alone lets more than the limit through even then.
+// begins and when it ends. A Redis that was started less than a minute ago may not
+// know of what passed before, by it and by the routers; each router keeps its part
+// beside it until it does. What Redis forgets while it runs, as it throws keys out
+// for want of memory, passes once more; no router alone lets more than the limit
+// through even then.
 //
 // # Budgets
 //

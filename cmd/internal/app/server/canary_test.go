@@ -91,7 +91,7 @@ func TestCanary(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := opened(t, cfg.Store.DSN)
-	id, key := mint(t, st, auth.Spec{Name: "n", Budget: "1/day"})
+	id, key := mint(t, st, auth.Spec{Name: "n", Budget: "1/day", MayExplain: true})
 	_, poor := mint(t, st, auth.Spec{Budget: "0.000001/day"})
 	gone, revoked := mint(t, st, auth.Spec{})
 	if status, body := ask(t, "POST", "http://"+r.Client+"/v1/chat/completions", key); status != 200 { // which waits for the store

@@ -74,17 +74,19 @@ func (p *place) chaos(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	pause(ctx, p.opts.down)
-	p.log.Info("postgres is killed", "for", p.opts.down)
 	if err := crowd.meet(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.darken(ctx, e, true); err != nil {
-		return nil, err
+	if p.postgres != nil { // nobody takes a file from who has it open
+		p.log.Info("postgres is killed", "for", p.opts.down)
+		if err := p.darken(ctx, e, true); err != nil {
+			return nil, err
+		}
+		if err := p.written(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := p.written(ctx); err != nil {
-		return nil, err
-	}
-	p.log.Info("all routers and postgres are killed, and routers started first", "for", p.opts.down)
+	p.log.Info("all routers and the store are killed, and routers started first", "for", p.opts.down)
 	e.ratesUntil = time.Now()
 	for i := range p.routers.at {
 		p.routers.kill(i)
@@ -130,10 +132,12 @@ func (p *place) chaos(ctx context.Context) ([]string, error) {
 	return v.problems, nil
 }
 
-// darken stops PostgreSQL for a while. If routers are not known to live they are
+// darken takes the store away for a while. If routers are not known to live they are
 // started meanwhile.
 func (p *place) darken(ctx context.Context, e *evidence, known bool) error {
-	p.postgres.stop()
+	if err := p.takeStore(); err != nil {
+		return err
+	}
 	if !known {
 		if err := p.startAll(ctx); err != nil {
 			return err
@@ -143,7 +147,7 @@ func (p *place) darken(ctx context.Context, e *evidence, known bool) error {
 	pause(ctx, p.opts.down)
 	d.to = time.Now()
 	e.darkness = append(e.darkness, d)
-	if err := p.postgres.start(ctx); err != nil {
+	if err := p.bringStore(ctx); err != nil {
 		return err
 	}
 	pause(ctx, p.opts.down)

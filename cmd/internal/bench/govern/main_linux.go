@@ -10,6 +10,7 @@
 //
 //	go run ./cmd/internal/bench/govern                          # 2 minutes, 40 kills
 //	go run -race ./cmd/internal/bench/govern -d 3s -kills 3     # as CI does
+//	go run ./cmd/internal/bench/govern -store sqlite -routers 1 # one router and a file
 //	go run ./cmd/internal/bench/govern -away 5m -rate 500       # one router without its store
 //
 // With -away it stops PostgreSQL under a steady load of keys that are known, counts
@@ -44,7 +45,8 @@ type options struct {
 	away           time.Duration
 	rate           int
 	redis, bin     string
-	keep           bool
+	store          string
+	hang, keep     bool
 }
 
 func parseFlags(args []string) (options, error) {
@@ -57,13 +59,16 @@ func parseFlags(args []string) (options, error) {
 	fs.IntVar(&o.routers, "routers", 3, "routers at a time")
 	fs.DurationVar(&o.away, "away", 0, "not 0: stop PostgreSQL for so long under -rate, and nothing else")
 	fs.IntVar(&o.rate, "rate", 500, "requests a second with -away")
+	fs.StringVar(&o.store, "store", "postgres", "postgres, or sqlite: one file of all routers, which is away only while all of them are killed")
+	fs.BoolVar(&o.hang, "hang", false, "with -away: PostgreSQL does not end, but answers nobody")
 	fs.StringVar(&o.redis, "redis", "", "`program` of Redis or Valkey (default: the one that is installed)")
 	fs.StringVar(&o.bin, "postgres", "", "`directory` of initdb and postgres (default: the newest of Debian's, or those of the PATH)")
 	fs.BoolVar(&o.keep, "keep", false, "leave the logs of all processes")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if fs.NArg() > 0 || o.duration < 0 || o.down < 0 || o.kills < 0 || o.routers < 1 || o.away < 0 || o.rate < 1 {
+	if fs.NArg() > 0 || o.duration < 0 || o.down < 0 || o.kills < 0 || o.routers < 1 || o.away < 0 || o.rate < 1 ||
+		(o.store != "postgres" && (o.store != "sqlite" || o.away > 0)) {
 		return o, errors.New("govern: arguments beside flags, or a flag out of its range; see -h")
 	}
 	return o, nil

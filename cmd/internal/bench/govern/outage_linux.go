@@ -155,8 +155,13 @@ func (p *place) outage(ctx context.Context) ([]string, error) {
 	requests += n
 	take("with the store")
 	load.late = late
-	p.log.Info("postgres is stopped", "for", p.opts.away)
-	p.postgres.stop()
+	p.log.Info("postgres is away", "for", p.opts.away, "hangs", p.opts.hang)
+	if p.opts.hang {
+		p.postgres.process.Freeze()
+		defer p.postgres.process.Thaw() // so that it can be ended
+	} else {
+		p.postgres.stop()
+	}
 	begin := time.Now()
 	var full holding
 	for full.waiting < p.opts.bufferRows() && time.Since(begin) < p.opts.away {
@@ -185,7 +190,9 @@ func (p *place) outage(ctx context.Context) ([]string, error) {
 		v.problem("the heap has grown by %d MiB since the buffer was full", (last.heap-full.heap)>>20)
 	}
 	back := time.Now()
-	if err := p.postgres.start(ctx); err != nil {
+	if p.opts.hang {
+		p.postgres.process.Thaw()
+	} else if err := p.postgres.start(ctx); err != nil {
 		return nil, err
 	}
 	var healed, written time.Duration

@@ -21,7 +21,7 @@ type place struct {
 	dir      string
 	engine   *engine
 	redis    *service
-	postgres *service
+	postgres *service       // nil: the store is a file
 	store    storedsn.Store // ours, beside the routers'
 	routers  *routers
 }
@@ -43,7 +43,9 @@ func newPlace(ctx context.Context, opts options, log *slog.Logger) (p *place, er
 	if p.redis, address, err = newRedis(ctx, opts.redis, p.dir); err != nil {
 		return nil, err
 	}
-	if p.postgres, dsn, err = newPostgres(ctx, opts.bin, p.dir); err != nil {
+	if opts.store == "sqlite" {
+		dsn = "sqlite:" + filepath.Join(p.home(), "llmgw.db")
+	} else if p.postgres, dsn, err = newPostgres(ctx, opts.bin, p.dir); err != nil {
 		return nil, err
 	}
 	if p.store, err = storedsn.Open(storedsn.DSN(dsn), nil, nil); err != nil {
@@ -87,6 +89,27 @@ func (p *place) close() {
 	} else if p.dir != "" {
 		_ = os.RemoveAll(p.dir)
 	}
+}
+
+// home is the directory of the store that is a file.
+func (p *place) home() string { return filepath.Join(p.dir, "store") }
+
+// takeStore takes the store away.
+func (p *place) takeStore() error {
+	if p.postgres != nil {
+		p.postgres.stop()
+		return nil
+	}
+	// Nor can one be made in its place.
+	return errors.Join(os.Rename(p.home(), p.home()+".away"), os.WriteFile(p.home(), nil, 0o600))
+}
+
+// bringStore brings it back, with all that it had.
+func (p *place) bringStore(ctx context.Context) error {
+	if p.postgres != nil {
+		return p.postgres.start(ctx)
+	}
+	return errors.Join(os.Remove(p.home()), os.Rename(p.home()+".away", p.home()))
 }
 
 // startAll starts the routers and waits for them.

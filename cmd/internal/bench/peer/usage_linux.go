@@ -27,6 +27,19 @@ func (p *Process) CPU() (time.Duration, error) {
 	return total, nil
 }
 
+// Freeze stops the process and its descendants, as a disk that hangs does, until
+// Thaw.
+func (p *Process) Freeze() { p.signalTree(syscall.SIGSTOP) }
+
+// Thaw lets them go on.
+func (p *Process) Thaw() { p.signalTree(syscall.SIGCONT) }
+
+func (p *Process) signalTree(sig syscall.Signal) {
+	for _, pid := range p.tree() {
+		_ = syscall.Kill(pid, sig) // it may have ended
+	}
+}
+
 // cpuOf reads the CPU-time clock of a process, threads that have ended
 // included. Unlike the ticks of 10 ms in /proc/PID/stat it is exact.
 func cpuOf(pid int) (time.Duration, error) {
