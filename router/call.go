@@ -57,7 +57,7 @@ type call struct {
 func (c *call) begin(rt *Router, w http.ResponseWriter, r *http.Request, start time.Time) {
 	c.rt, c.w, c.req = rt, w, r
 	c.route = lookup(r)
-	id, own := requestID(r.Header)
+	id, own := requestID(r.Header, start)
 	c.id = id
 	c.identity = Identity{}
 	c.body = body{mem: &rt.memory}
@@ -87,19 +87,26 @@ func (c *call) ctx() context.Context { return c.req.Context() }
 
 // requestID is the client's own id if it is one that can stand in a log, which a
 // key cannot, else a new one, which is our own.
-func requestID(h http.Header) (id string, own bool) {
+func requestID(h http.Header, now time.Time) (id string, own bool) {
 	for _, name := range [...]string{"X-Request-Id", "Request-Id"} {
 		if v := h[name]; len(v) == 1 && plainID(v[0]) {
 			return v[0], false
 		}
 	}
+	return NewRequestID(now), true
+}
+
+// NewRequestID returns an id that no other request has: "req_" and 32 hexadecimal
+// digits. It begins with the time, to the millisecond, so that ids sort by it, and a
+// store's index of them grows at its end; 80 bits are chance.
+func NewRequestID(now time.Time) string {
 	var b [16]byte
-	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
-	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	binary.BigEndian.PutUint64(b[:], uint64(now.UnixMilli())<<16|rand.Uint64()>>48)
+	binary.BigEndian.PutUint64(b[8:], rand.Uint64())
 	var s [4 + 32]byte
 	copy(s[:], "req_")
 	hex.Encode(s[4:], b[:])
-	return string(s[:]), true
+	return string(s[:])
 }
 
 func plainID(s string) bool { return plainName(s, 128) && !secret.Holds(s) }

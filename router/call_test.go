@@ -4,18 +4,23 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestRequestIDs(t *testing.T) {
 	seen := map[string]bool{}
+	now := time.Unix(1_700_000_000, 0)
 	for range 1000 {
-		id, own := requestID(nil)
+		id, own := requestID(nil, now)
 		if seen[id] || !own || !plainID(id) || !strings.HasPrefix(id, "req_") {
 			t.Errorf("got %q", id)
 		}
 		seen[id] = true
+		if later, _ := requestID(nil, now.Add(time.Millisecond)); later <= id {
+			t.Errorf("%q of a millisecond later sorts before %q", later, id)
+		}
 	}
-	if got, own := requestID(http.Header{"X-Request-Id": {"a b"}, "Request-Id": {"mine"}}); got != "mine" || own {
+	if got, own := requestID(http.Header{"X-Request-Id": {"a b"}, "Request-Id": {"mine"}}, now); got != "mine" || own {
 		t.Errorf("got %q, own %t", got, own)
 	}
 }

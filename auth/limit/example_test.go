@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/llmgw/llmgw/auth/limit"
@@ -26,8 +29,10 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for name, value := range res.Rates().OpenAI() {
-		fmt.Println(name, value)
+	header := http.Header{}
+	res.Rates().OpenAI(header)
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		fmt.Println(name, header.Get(name))
 	}
 	res.Settle(now.Add(2*time.Second), limit.Actual{Tokens: 1500, CostNanos: 20_000_000})
 
@@ -35,12 +40,12 @@ func Example() {
 	fmt.Println(state.Rates.Tokens.Remaining, "tokens left")
 	fmt.Println(state.Budget.SpentNanos, "spent,", state.Budget.ReservedNanos, "reserved")
 	// Output:
-	// x-ratelimit-limit-requests 60
-	// x-ratelimit-remaining-requests 59
-	// x-ratelimit-reset-requests 1m0s
-	// x-ratelimit-limit-tokens 10000
-	// x-ratelimit-remaining-tokens 6000
-	// x-ratelimit-reset-tokens 1m0s
+	// X-Ratelimit-Limit-Requests 60
+	// X-Ratelimit-Limit-Tokens 10000
+	// X-Ratelimit-Remaining-Requests 59
+	// X-Ratelimit-Remaining-Tokens 6000
+	// X-Ratelimit-Reset-Requests 1m0s
+	// X-Ratelimit-Reset-Tokens 1m0s
 	// 8500 tokens left
 	// 20000000 spent, 0 reserved
 }

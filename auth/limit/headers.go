@@ -1,7 +1,7 @@
 package limit
 
 import (
-	"iter"
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -25,48 +25,59 @@ type Rates struct {
 	Tokens   Rate
 }
 
-// OpenAI yields the headers x-ratelimit-{limit,remaining,reset}-{requests,tokens}
+// OpenAI sets the headers X-Ratelimit-{Limit,Remaining,Reset}-{Requests,Tokens}
 // of the windows that are bounded. Resets are durations as Go writes them, such
 // as "6m0s", rounded up to the millisecond.
-func (r Rates) OpenAI() iter.Seq2[string, string] {
-	return func(yield func(name, value string) bool) {
-		for _, k := range []struct {
-			name string
-			rate Rate
-		}{{"requests", r.Requests}, {"tokens", r.Tokens}} {
-			if k.rate.Limit == 0 {
-				continue
-			}
-			if !yield("x-ratelimit-limit-"+k.name, strconv.FormatInt(k.rate.Limit, 10)) ||
-				!yield("x-ratelimit-remaining-"+k.name, strconv.FormatInt(k.rate.Remaining, 10)) ||
-				!yield("x-ratelimit-reset-"+k.name, ceil(k.rate.Reset, time.Millisecond).String()) {
-				return
-			}
-		}
+func (r Rates) OpenAI(h http.Header) {
+	names := [6]string{
+		"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests",
+		"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens",
 	}
+	r.set(h, &names, false)
 }
 
-// Anthropic yields the headers anthropic-ratelimit-{requests,tokens}-{limit,
-// remaining,reset} of the windows that are bounded. Resets are times in RFC 3339,
+// Anthropic sets the headers Anthropic-Ratelimit-{Requests,Tokens}-{Limit,
+// Remaining,Reset} of the windows that are bounded. Resets are times in RFC 3339,
 // in UTC, rounded up to the second.
-func (r Rates) Anthropic() iter.Seq2[string, string] {
-	return func(yield func(name, value string) bool) {
-		for _, k := range []struct {
-			name string
-			rate Rate
-		}{{"requests", r.Requests}, {"tokens", r.Tokens}} {
-			if k.rate.Limit == 0 {
-				continue
+func (r Rates) Anthropic(h http.Header) {
+	names := [6]string{
+		"Anthropic-Ratelimit-Requests-Limit", "Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset",
+		"Anthropic-Ratelimit-Tokens-Limit", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset",
+	}
+	r.set(h, &names, true)
+}
+
+// set sets three headers for each bounded window, under names in canonical form:
+// this is done for every answer, so the six texts are one, and their slices too.
+// Resets are times, or durations.
+func (r *Rates) set(h http.Header, names *[6]string, times bool) {
+	var room [160]byte
+	text := room[:0]
+	var ends [6]int
+	for i, rate := range [2]*Rate{&r.Requests, &r.Tokens} {
+		if rate.Limit > 0 {
+			text = strconv.AppendInt(text, rate.Limit, 10)
+			ends[3*i] = len(text)
+			text = strconv.AppendInt(text, rate.Remaining, 10)
+			ends[3*i+1] = len(text)
+			if times {
+				at := r.At.Add(rate.Reset)
+				if whole := at.Truncate(time.Second); whole.Before(at) {
+					at = whole.Add(time.Second)
+				}
+				text = at.UTC().AppendFormat(text, time.RFC3339)
+			} else {
+				text = append(text, ceil(rate.Reset, time.Millisecond).String()...)
 			}
-			reset := r.At.Add(k.rate.Reset)
-			if whole := reset.Truncate(time.Second); whole.Before(reset) {
-				reset = whole.Add(time.Second)
-			}
-			if !yield("anthropic-ratelimit-"+k.name+"-limit", strconv.FormatInt(k.rate.Limit, 10)) ||
-				!yield("anthropic-ratelimit-"+k.name+"-remaining", strconv.FormatInt(k.rate.Remaining, 10)) ||
-				!yield("anthropic-ratelimit-"+k.name+"-reset", reset.UTC().Format(time.RFC3339)) {
-				return
-			}
+			ends[3*i+2] = len(text)
+		}
+	}
+	values, all, from := make([]string, 6), string(text), 0
+	for i, end := range ends {
+		if end > 0 {
+			values[i] = all[from:end]
+			h[names[i]] = values[i : i+1 : i+1]
+			from = end
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -295,30 +296,35 @@ func TestHeaders(t *testing.T) {
 		Requests: limit.Rate{Limit: 60, Remaining: 59, Reset: time.Second},
 		Tokens:   limit.Rate{Limit: 150000, Remaining: 0, Reset: 6*time.Minute + 1},
 	}
-	want := map[string]string{
-		"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "59", "x-ratelimit-reset-requests": "1s",
-		"x-ratelimit-limit-tokens": "150000", "x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0.001s",
+	want := http.Header{
+		"X-Ratelimit-Limit-Requests": {"60"}, "X-Ratelimit-Remaining-Requests": {"59"}, "X-Ratelimit-Reset-Requests": {"1s"},
+		"X-Ratelimit-Limit-Tokens": {"150000"}, "X-Ratelimit-Remaining-Tokens": {"0"}, "X-Ratelimit-Reset-Tokens": {"6m0.001s"},
 	}
-	if diff := cmp.Diff(want, maps.Collect(r.OpenAI())); diff != "" {
+	got := http.Header{"X-Ratelimit-Limit-Requests": {"the engine's"}}
+	r.OpenAI(got)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("OpenAI (-want +got)\n%s", diff)
 	}
-	want = map[string]string{
-		"anthropic-ratelimit-requests-limit": "60", "anthropic-ratelimit-requests-remaining": "59", "anthropic-ratelimit-requests-reset": "2026-03-02T09:00:02Z",
-		"anthropic-ratelimit-tokens-limit": "150000", "anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": "2026-03-02T09:06:01Z",
+	want = http.Header{
+		"Anthropic-Ratelimit-Requests-Limit": {"60"}, "Anthropic-Ratelimit-Requests-Remaining": {"59"}, "Anthropic-Ratelimit-Requests-Reset": {"2026-03-02T09:00:02Z"},
+		"Anthropic-Ratelimit-Tokens-Limit": {"150000"}, "Anthropic-Ratelimit-Tokens-Remaining": {"0"}, "Anthropic-Ratelimit-Tokens-Reset": {"2026-03-02T09:06:01Z"},
 	}
-	if diff := cmp.Diff(want, maps.Collect(r.Anthropic())); diff != "" {
+	got = http.Header{}
+	r.Anthropic(got)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Anthropic (-want +got)\n%s", diff)
+	}
+	for name := range got {
+		if http.CanonicalHeaderKey(name) != name {
+			t.Errorf("%s is not canonical", name)
+		}
 	}
 	r.Tokens = limit.Rate{}
 	r.Requests.Reset = 6 * time.Minute
-	if got := maps.Collect(r.OpenAI()); len(got) != 3 || got["x-ratelimit-reset-requests"] != "6m0s" {
+	got = http.Header{}
+	r.OpenAI(got)
+	if len(got) != 3 || got.Get("X-Ratelimit-Reset-Requests") != "6m0s" {
 		t.Errorf("without a limit of tokens: %v", got)
-	}
-	for range r.OpenAI() {
-		break
-	}
-	for range r.Anthropic() {
-		break
 	}
 }
 

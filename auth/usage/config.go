@@ -11,7 +11,7 @@ type Config struct {
 	// BufferRows is how many requests may wait for the store; later ones are
 	// dropped and counted. One takes some 600 bytes. Default 8000; 1 to 1000000.
 	BufferRows int `yaml:"buffer_rows"`
-	// BatchRows is how many go to the store at once at most. Default 500; 1 to
+	// BatchRows is how many go to the store at once at most. Default 2000; 1 to
 	// buffer_rows.
 	BatchRows int `yaml:"batch_rows"`
 	// FlushInterval is how long a row waits for others. Default 1s; 10ms to 1m.
@@ -45,7 +45,7 @@ const day = 24 * time.Hour
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		BufferRows: 8000, BatchRows: 500, FlushInterval: time.Second, WriteTimeout: 10 * time.Second, DrainTimeout: 10 * time.Second,
+		BufferRows: 8000, BatchRows: 2000, FlushInterval: time.Second, WriteTimeout: 10 * time.Second, DrainTimeout: 10 * time.Second,
 		Retention: Retention{Rows: 90 * day, Hours: 400 * day},
 	}
 }

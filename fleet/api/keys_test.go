@@ -146,6 +146,7 @@ func TestBadCallsOfKeys(t *testing.T) {
 		"a token":          {ask(c.Usage.ListUsage(ctx, &apipb.ListUsageRequest{PageToken: long})), "page_token"},
 		"an overlap":       {ask(c.Keys.RotateKey(ctx, &apipb.RotateKeyRequest{Id: "k", Overlap: &durationpb.Duration{Seconds: 1 << 50}})), "overlap"},
 		"no grain":         {ask(c.Usage.ListUsageSums(ctx, &apipb.ListUsageSumsRequest{})), "USAGE_GRAIN_HOUR or USAGE_GRAIN_DAY"},
+		"another filter":   {ask(c.Usage.ListUsage(ctx, &apipb.ListUsageRequest{Filter: &apipb.UsageFilter{Lineage: long}})), "filter.lineage"},
 		"a filter":         {ask(c.Usage.ListUsageSums(ctx, &apipb.ListUsageSumsRequest{Grain: 1, Filter: &apipb.UsageFilter{Owner: long}})), "filter.owner"},
 		"a newer client":   {ask(c.Keys.CreateKey(ctx, nested)), "KeyLimits has a field that this server does not know"},
 	} {

@@ -22,7 +22,7 @@ type usage struct{ *service }
 
 func goodFilter(f *apipb.UsageFilter) error {
 	var errs []error
-	for _, t := range []struct{ field, value string }{{"key_id", f.GetKeyId()}, {"owner", f.GetOwner()}, {"model", f.GetModel()}} {
+	for _, t := range []struct{ field, value string }{{"key_id", f.GetKeyId()}, {"lineage", f.GetLineage()}, {"owner", f.GetOwner()}, {"model", f.GetModel()}} {
 		if len(t.value) > maxTextBytes {
 			errs = append(errs, fmt.Errorf("filter.%s has %d bytes; want at most %d", t.field, len(t.value), maxTextBytes))
 		}

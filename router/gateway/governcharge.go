@@ -11,6 +11,7 @@ import (
 	"github.com/llmgw/llmgw/auth/usage"
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
+	"github.com/llmgw/llmgw/storage"
 )
 
 // charge is what one request was charged, and afterwards what it came to.
@@ -21,8 +22,16 @@ type charge struct {
 	anthropic bool
 
 	settled bool
-	count   count // once settled
-	undone  bool  // nothing ran, and nothing was charged
+	undone  bool // nothing ran, and nothing was charged
+	count   count
+	row     rowParts
+}
+
+// rowParts are what a usage row points to, besides the count: here they cost no
+// memory of their own.
+type rowParts struct {
+	ttft    time.Duration
+	charged storage.BudgetPeriod
 }
 
 // Charge implements [router.Charger]. It is checked and charged in one step, on an
@@ -160,8 +169,8 @@ func (c *charge) Settle(o *router.Outcome) {
 	switch {
 	case c.held == nil:
 	case c.undone:
-		c.held.Undo(time.Now())
+		c.held.Undo(o.End)
 	default:
-		c.held.Settle(time.Now(), limit.Actual{Tokens: plus(c.count.input, c.count.output), CostNanos: c.count.cost})
+		c.held.Settle(o.End, limit.Actual{Tokens: plus(c.count.input, c.count.output), CostNanos: c.count.cost})
 	}
 }

@@ -70,12 +70,10 @@ func (e *limitedError) AnswerHeader(h http.Header) { rateHeaders(h, e.rates, e.a
 // rateHeaders says where the limits of a key stand, in the words of the API that
 // its client speaks.
 func rateHeaders(h http.Header, r limit.Rates, anthropic bool) {
-	headers := r.OpenAI()
 	if anthropic {
-		headers = r.Anthropic()
-	}
-	for name, value := range headers {
-		h.Set(name, value)
+		r.Anthropic(h)
+	} else {
+		r.OpenAI(h)
 	}
 }
 

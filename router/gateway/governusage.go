@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"crypto/rand"
 	"time"
 
 	"github.com/llmgw/llmgw/router"
@@ -129,12 +128,10 @@ func (v *governor) account(o *router.Outcome) {
 	if who == nil && v.auth != nil {
 		return
 	}
-	// What the row points to, in one piece.
-	kept := &struct {
-		count
-		ttft    time.Duration
-		charged storage.BudgetPeriod
-	}{}
+	c, ok := o.Charge.(*charge)
+	if !ok || !c.settled {
+		c = &charge{count: v.counted(o, o.Start)}
+	}
 	u := storage.Usage{
 		RequestID: rowID(o), Asked: o.Model, Model: o.Served, Endpoint: o.Endpoint, Path: o.Path, Router: v.router, Stream: o.Stream,
 		At: o.Start, Latency: max(0, o.End.Sub(o.Start)), Status: o.Status, Result: o.Result.String(), Code: o.Code, Retries: max(0, o.Attempts-1),
@@ -149,20 +146,17 @@ func (v *governor) account(o *router.Outcome) {
 		u.KeyID = o.Identity.Tenant // as an embedder's own hook has it
 	}
 	if !o.FirstContent.IsZero() {
-		kept.ttft = max(0, o.FirstContent.Sub(o.Start))
-		u.TTFT = &kept.ttft
+		c.row.ttft = max(0, o.FirstContent.Sub(o.Start))
+		u.TTFT = &c.row.ttft
 	}
-	if c, ok := o.Charge.(*charge); ok && c.settled {
-		kept.count = c.count
-		if c.held != nil && !c.undone {
-			if b, ok := c.held.Budget(); ok {
-				kept.charged = storage.BudgetPeriod{KeyID: b.Subject, Period: storage.Period(b.Period), Start: b.Start}
-				u.Charged = &kept.charged
-			}
+	if c.held != nil && !c.undone {
+		if b, ok := c.held.Budget(); ok {
+			c.row.charged = storage.BudgetPeriod{KeyID: b.Subject, Period: storage.Period(b.Period), Start: b.Start}
+			u.Charged = &c.row.charged
 		}
-	} else {
-		kept.count = v.counted(o, o.Start)
 	}
+	c.held = nil // the row keeps hold of c
+	kept := &c.count
 	u.Source = kept.source
 	for _, part := range []struct {
 		known bool
@@ -186,12 +180,12 @@ func (v *governor) account(o *router.Outcome) {
 // maxKeyID is how long the ID of a key is at most.
 const maxKeyID = 64
 
-// rowID is what a request's row is known by: its ID, made unique where the client
-// has chosen it.
+// rowID is what a request's row is known by: its ID, or one of our own before it where
+// the client has chosen it, for clients use one ID twice.
 func rowID(o *router.Outcome) string {
 	if !o.ClientID {
 		return o.ID
 	}
-	const most = 128 - 27 // 26 characters of rand.Text and a point
-	return o.ID[:min(len(o.ID), most)] + "." + rand.Text()
+	const most = 128 - 37 // 36 characters of our own and a point
+	return router.NewRequestID(o.Start) + "." + o.ID[:min(len(o.ID), most)]
 }

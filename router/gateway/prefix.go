@@ -200,7 +200,7 @@ func (x *prefixes) Holders(req *schedule.Request, out []schedule.Holder) (n, pro
 	} else {
 		x.index.Lookup(&p.chain, &p.found)
 	}
-	if len(p.tokens) > 0 {
+	if p.hashing && len(p.tokens) > 0 {
 		x.rank(p, req.Model)
 		for _, h := range page(p.held, len(out), func(h *beginning) int { return h.bytes }, turn) {
 			for i := range h {

@@ -493,7 +493,7 @@ func (p *prompt) extra(lora string) func(first, end int) string {
 // picked notes that p goes to e, which may be a member, and by whose word.
 func (x *exacts) picked(p *prompt, m *member, e *endpoint.Endpoint) {
 	word, promised := sourceNone, 0
-	if len(p.tokens) == 0 {
+	if !p.hashing || len(p.tokens) == 0 {
 		if m != nil {
 			if _, held := p.found.Of(m.id); held {
 				word = sourceApproximate
@@ -507,7 +507,7 @@ func (x *exacts) picked(p *prompt, m *member, e *endpoint.Endpoint) {
 		p.under = f.ids[0]
 		x.underway.Begin(time.Now(), p.under, &p.chain)
 		p.promised = -1
-		if p.whole != nil && (word == sourceExact || word == sourceNone) {
+		if p.hashing && p.whole != nil && (word == sourceExact || word == sourceNone) {
 			p.promised = promised
 		}
 	}
@@ -523,7 +523,7 @@ func (x *exacts) over(p *prompt, computed bool) {
 
 // answered compares what was known of p with what the engine said of it.
 func (x *exacts) answered(p *prompt, promptTokens, cached int64, cachedKnown bool) {
-	if p.whole == nil {
+	if !p.hashing || p.whole == nil {
 		return
 	}
 	x.tokens.checked(p.whole, promptTokens)

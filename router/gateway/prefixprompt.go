@@ -13,26 +13,27 @@ import (
 // prompt is one request's prompt on its way. Prompts are pooled, so that a request
 // allocates nothing for it.
 type prompt struct {
+	// What every prompt needs stands together, and first.
 	x    *prefixes
 	path uint32 // its bit in member.says
-	peek *openai.Peek
-	body []byte
 	// trial: the request is not going to be sent; what is only looked at must
 	// neither count nor be kept for it.
-	trial bool
-
-	model string // below which chain is rooted; empty: not read yet
-	state readState
-	chain prefix.Chain
-	found prefix.Result
+	trial   bool
+	state   readState
+	hashing bool // some engine tells its cache of the model
+	hashed  bool // some was, of this model or of one before
+	peek    *openai.Peek
+	body    []byte
+	model   string    // below which chain is rooted; empty: not read yet
+	to      *member   // that sent was sent to; nil: nobody, or what became of it is told
+	under   prefix.ID // that it is under way at; zero: nowhere
+	chain   prefix.Chain
+	found   prefix.Result
+	sent    prefix.Sent
 
 	written []uint64 // for the recorder; see recorded
 
-	sent prefix.Sent
-	to   *member // that sent was sent to; nil: nobody, or what became of it is told
-
-	// Of models of which an engine tells its cache.
-	hashing  bool // some engine does
+	// Of models of which an engine tells its cache: used where hashed is set.
 	hash     maphash.Hash
 	turns    [keptTurns]turnEnd // the last ones, a ring
 	ended    int                // turns so far
@@ -48,8 +49,7 @@ type prompt struct {
 	held     []beginning
 	marks    []uint32 // by slot of a follower: those that are in held have marked
 	marked   uint32
-	under    prefix.ID // that it is under way at; zero: nowhere
-	promised int       // tokens, by events; -1: by another source
+	promised int // tokens, by events; -1: by another source
 }
 
 // readState is what came of reading a body.
@@ -82,9 +82,11 @@ func (p *prompt) read(model string) bool {
 	}
 	p.model, p.state = model, readNothing
 	p.chain.Reset(prefix.Root(model))
-	p.tokens, p.whole = nil, nil
+	if p.hashed {
+		p.tokens, p.whole = nil, nil
+	}
 	if p.hashing = len(p.x.exact.all.Load().models[model]) > 0; p.hashing {
-		p.ended = 0
+		p.hashed, p.ended = true, 0
 		p.hash.SetSeed(p.x.exact.tokens.seed)
 		_, _ = p.hash.WriteString(model)
 		_ = p.hash.WriteByte(byte(p.path))
@@ -192,9 +194,11 @@ func (p *prompt) Release() {
 		return
 	}
 	p.x, p.peek, p.body, p.model, p.to = nil, nil, nil, "", nil
-	p.tokens, p.whole, p.salt = nil, nil, ""
-	clear(p.held[:cap(p.held)])
-	clear(p.exact[:cap(p.exact)])
+	if p.hashed {
+		p.hashed, p.tokens, p.whole, p.salt = false, nil, nil, ""
+		clear(p.held[:cap(p.held)])
+		clear(p.exact[:cap(p.exact)])
+	}
 	x.prompts.Put(p)
 }
 

@@ -19,10 +19,10 @@ type turnEnd struct {
 // prompt of which nothing is known it waits, t.wait at most, and reports that.
 func (x *exacts) prepare(ctx context.Context, p *prompt, model string) (waited bool) {
 	t := x.tokens
-	p.tokens, p.whole, p.tokensOf, p.bytesOf = nil, nil, 0, 0
 	if !p.hashing || p.state != readWhole {
 		return false
 	}
+	p.tokens, p.whole, p.tokensOf, p.bytesOf = nil, nil, 0, 0
 	if _, ok := kind(p.path); !ok {
 		t.metrics.tokens[tokensUnsupported].Inc()
 		return false

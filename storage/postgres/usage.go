@@ -65,8 +65,9 @@ func (s *Store) InsertUsage(ctx context.Context, batch []storage.Usage) (inserte
 		// All transactions take rows, hours, days and budgets in this order, and
 		// each sorted, so that none waits for another in a circle.
 		var b pgx.Batch
-		addSums(&b, storage.GrainHour, rows.Rollups(storage.GrainHour, fresh))
-		addSums(&b, storage.GrainDay, rows.Rollups(storage.GrainDay, fresh))
+		hours := rows.Rollups(storage.GrainHour, fresh)
+		addSums(&b, storage.GrainHour, hours)
+		addSums(&b, storage.GrainDay, rows.Days(hours))
 		addSpent(&b, rows.Spending(fresh))
 		return tx.SendBatch(ctx, &b).Close()
 	})

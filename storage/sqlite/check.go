@@ -189,8 +189,8 @@ WHERE key_id = charged_key AND period = charged_period AND start = charged_start
 }
 
 // mark is up to when something was forgotten, 0 for never.
-func mark(ctx context.Context, tx *sql.Tx, name string) (at int64, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT at FROM marks WHERE name = ?`, name).Scan(&at)
+func mark(ctx context.Context, q querier, name string) (at int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT at FROM marks WHERE name = ?`, name).Scan(&at)
 	if missing(err) {
 		return 0, nil
 	}

@@ -255,7 +255,7 @@ func rootPages(t *testing.T, path string) (pages []int64) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(t.Context(), `SELECT rootpage FROM sqlite_schema WHERE tbl_name IN ('keys', 'usage')`)
+	rows, err := db.QueryContext(t.Context(), `SELECT rootpage FROM sqlite_schema WHERE tbl_name IN ('keys', 'usage_rows')`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,11 +290,11 @@ func TestCheckFinds(t *testing.T) {
 		"an hour's sum":          {`UPDATE usage_hours SET requests = requests + 1 WHERE start = (SELECT max(start) FROM usage_hours)`, "usage_hours is not the sum"},
 		"a day's sum":            {`UPDATE usage_days SET cost_nanos = 1 WHERE start = (SELECT max(start) FROM usage_days)`, "usage_days is not the sum"},
 		"a day without its sum":  {`DELETE FROM usage_days WHERE start = (SELECT max(start) FROM usage_days)`, "usage_days is not the sum"},
-		"a row less":             {`DELETE FROM usage WHERE request_id = 'req-00050'`, "usage_hours is not the sum"},
+		"a row less":             {`DELETE FROM usage_rows WHERE request_id = 'req-00050'`, "usage_hours is not the sum"},
 		"spent":                  {`UPDATE budgets SET spent = spent + 1 WHERE start = (SELECT max(start) FROM budgets)`, "what is spent"},
 		"granted":                {`UPDATE budgets SET granted = granted + 1 WHERE period = 'total'`, "what is granted"},
 		"a table less":           {`DROP TABLE audit`, "audit is missing"},
-		"an index less":          {`DROP INDEX usage_by_key`, "usage_by_key is missing"},
+		"an index less":          {`DROP INDEX usage_rows_by_time`, "usage_rows_by_time is missing"},
 		"another column":         {`ALTER TABLE routers RENAME COLUMN renewed_at TO at`, "routers is not what"},
 		"a grant without budget": {`PRAGMA foreign_keys = OFF; DELETE FROM budgets WHERE period = 'total'`, "refer to nothing"},
 	} {

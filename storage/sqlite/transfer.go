@@ -139,7 +139,7 @@ func put(ctx context.Context, tx *sql.Tx, rec dump.Record) error {
 		if err != nil {
 			return err
 		}
-		fresh, err := insertUsage(ctx, tx, []*storage.Usage{&u})
+		fresh, err := insertEach(ctx, tx, []*storage.Usage{&u})
 		if err == nil && len(fresh) == 0 {
 			err = fmt.Errorf("%w: usage row %q", storage.ErrExists, u.RequestID)
 		}

@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/llmgw/llmgw/storage"
@@ -43,23 +45,6 @@ func scanUsage(r scanner) (storage.Usage, error) {
 	return u, nil
 }
 
-func usageValues(u *storage.Usage) []any {
-	var key, period, start any
-	if c := u.Charged; c != nil {
-		key, period, start = c.KeyID, c.Period.String(), c.Start.UnixMicro()
-	}
-	var ttft any
-	if u.TTFT != nil {
-		ttft = int64(*u.TTFT)
-	}
-	t := &u.Tokens
-	return []any{
-		u.RequestID, u.KeyID, u.Owner, u.Asked, u.Model, u.Endpoint, u.Provider, u.Path, u.Router, u.Stream, u.At.UnixMicro(),
-		int64(u.Latency), ttft, u.Status, u.Result, u.Code, u.Retries, t.Input, t.CachedInput, t.Output, t.Reasoning, u.Source.String(),
-		u.CostNanos, key, period, start,
-	}
-}
-
 // InsertUsage implements [storage.UsageLog].
 func (s *Store) InsertUsage(ctx context.Context, batch []storage.Usage) (inserted int, err error) {
 	const op = "insert usage"
@@ -70,48 +55,37 @@ func (s *Store) InsertUsage(ctx context.Context, batch []storage.Usage) (inserte
 	if len(sorted) == 0 {
 		return 0, nil
 	}
-	err = s.update(ctx, op, func(tx *sql.Tx) error {
+	insert := insertMany
+	if len(sorted) < rowsAtOnce {
+		insert = insertEach
+	}
+	keep := func(tx *sql.Tx) error {
 		// The transaction ends with ctx. Its statements are too many and too short
 		// for the goroutine that the driver starts for each that may be cancelled.
 		ctx := context.WithoutCancel(ctx)
-		fresh, err := insertUsage(ctx, tx, sorted)
+		fresh, err := insert(ctx, tx, sorted)
 		if err != nil {
 			return err
 		}
-		for _, g := range []storage.Grain{storage.GrainHour, storage.GrainDay} {
-			if err := addSums(ctx, tx, g, rows.Rollups(g, fresh)); err != nil {
-				return err
-			}
+		hours := rows.Rollups(storage.GrainHour, fresh)
+		if err := addSums(ctx, tx, storage.GrainHour, hours); err != nil {
+			return err
+		}
+		if err := addSums(ctx, tx, storage.GrainDay, rows.Days(hours)); err != nil {
+			return err
 		}
 		inserted = len(fresh)
 		return addSpent(ctx, tx, rows.Spending(fresh))
-	})
+	}
+	err = s.update(ctx, op, keep)
+	if errors.Is(err, errSomeThere) {
+		insert = insertEach
+		err = s.update(ctx, op, keep)
+	}
 	if err != nil {
 		inserted = 0
 	}
 	return inserted, err
-}
-
-// insertUsage keeps the rows that are not there and returns them.
-func insertUsage(ctx context.Context, tx *sql.Tx, batch []*storage.Usage) ([]*storage.Usage, error) {
-	insert, err := tx.PrepareContext(ctx, `INSERT INTO usage (`+usageColumns+`) VALUES (`+marks(26)+`) ON CONFLICT (request_id) DO NOTHING`)
-	if err != nil {
-		return nil, err
-	}
-	defer insert.Close()
-	fresh := make([]*storage.Usage, 0, len(batch))
-	for _, u := range batch {
-		res, err := insert.ExecContext(ctx, usageValues(u)...)
-		if err != nil {
-			return nil, err
-		}
-		if n, err := res.RowsAffected(); err != nil {
-			return nil, err
-		} else if n > 0 {
-			fresh = append(fresh, u)
-		}
-	}
-	return fresh, nil
 }
 
 func addSums(ctx context.Context, tx *sql.Tx, g storage.Grain, sums []storage.Rollup) error {
@@ -176,6 +150,7 @@ func (s *Store) ListUsage(ctx context.Context, q storage.UsageQuery) ([]storage.
 	page, next, err := list(ctx, s, "list usage", q.Page, place[placed]{
 		list: rows.Usages, texts: 1, after: "(at, seq) > (?, CAST(? AS INTEGER))",
 		cursor: func(p *placed) (time.Time, []string) { return p.At, []string{p.seq} },
+		parts:  hoursOf(q),
 	}, `SELECT `+usageColumns+`, seq FROM usage`, w, `ORDER BY at, seq`, scan)
 	if err != nil {
 		return nil, "", err
@@ -185,6 +160,45 @@ func (s *Store) ListUsage(ctx context.Context, q storage.UsageQuery) ([]storage.
 		out[i] = page[i].Usage
 	}
 	return out, next, nil
+}
+
+// hoursOf divides a list of the rows of some keys, owners or models into the hours
+// in which they have any: there is no index of rows by key, which would cost every
+// request more than this costs who asks.
+func hoursOf(u storage.UsageQuery) func(context.Context, querier, where, time.Time) ([]where, error) {
+	var of where
+	of.equal("key_id", u.KeyID)
+	of.lineage(u.Lineage)
+	of.equal("owner", u.Owner)
+	of.equal("model", u.Model)
+	if len(of.conditions) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, q querier, w where, after time.Time) ([]where, error) {
+		first, end := max(0, after.UnixMicro(), u.From.UnixMicro()), int64(math.MaxInt64)
+		if !u.To.IsZero() {
+			end = rows.Ceil(u.To).UnixMicro()
+		}
+		gone, err := mark(ctx, q, "hours")
+		if err != nil {
+			return nil, err
+		}
+		var unknown bool
+		if err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM usage_rows WHERE at >= ? AND at < ?)`, first, min(gone, end)).Scan(&unknown); err != nil {
+			return nil, err
+		}
+		if unknown { // there are rows whose sums may be forgotten
+			return []where{w}, nil
+		}
+		of := of.with("start > ? AND start < ?", first-time.Hour.Microseconds(), end)
+		var parts []where
+		scan := func(r scanner) (start int64, err error) { return start, r.Scan(&start) }
+		err = each(ctx, q, scan, func(start int64) error {
+			parts = append(parts, w.with("at >= ? AND at < ?", start, start+time.Hour.Microseconds()))
+			return nil
+		}, `SELECT DISTINCT start FROM usage_hours`+of.String()+` ORDER BY start`, of.args...)
+		return parts, err
+	}
 }
 
 // with scans one column more than it is asked for.
@@ -233,7 +247,7 @@ func (s *Store) PruneUsage(ctx context.Context, r storage.Retention) (deleted in
 			before time.Time
 			query  string
 		}{
-			{"rows", r.Rows, `DELETE FROM usage WHERE seq IN (SELECT seq FROM usage WHERE at < ? ORDER BY at LIMIT ?)`},
+			{"rows", r.Rows, `DELETE FROM usage_rows WHERE seq IN (SELECT seq FROM usage_rows WHERE at < ? ORDER BY at LIMIT ?)`},
 			{"hours", r.Hours, `DELETE FROM usage_hours WHERE (start, key_id, owner, model) IN (SELECT start, key_id, owner, model FROM usage_hours WHERE start < ? ORDER BY start LIMIT ?)`},
 			{"days", r.Days, `DELETE FROM usage_days WHERE (start, key_id, owner, model) IN (SELECT start, key_id, owner, model FROM usage_days WHERE start < ? ORDER BY start LIMIT ?)`},
 		} {
@@ -241,6 +255,12 @@ func (s *Store) PruneUsage(ctx context.Context, r storage.Retention) (deleted in
 				continue
 			}
 			before := rows.Ceil(p.before).UnixMicro()
+			if p.mark == "hours" {
+				// Rows of a key are found by the hours that have sums of it.
+				if before, err = noRowBefore(ctx, tx, before); err != nil {
+					return err
+				}
+			}
 			n, full, err := prune(ctx, tx, p.mark, before, r.Most, p.query, before)
 			if err != nil {
 				return err
@@ -261,6 +281,15 @@ func (s *Store) PruneUsage(ctx context.Context, r storage.Retention) (deleted in
 		}
 	}
 	return deleted, more, nil
+}
+
+// noRowBefore is the first hour with rows, or before if that is earlier.
+func noRowBefore(ctx context.Context, tx *sql.Tx, before int64) (int64, error) {
+	var oldest *int64
+	if err := tx.QueryRowContext(ctx, `SELECT min(at) FROM usage_rows`).Scan(&oldest); err != nil || oldest == nil {
+		return before, err
+	}
+	return min(before, *oldest-*oldest%time.Hour.Microseconds()), nil
 }
 
 // prune deletes at most most rows and notes up to when it did. query's last

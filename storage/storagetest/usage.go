@@ -7,7 +7,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/llmgw/llmgw/storage"
@@ -73,6 +76,104 @@ func testUsageOnce(t *testing.T, open Open) {
 	_, err = s.InsertUsage(ctx, []storage.Usage{charged(4), bad})
 	wantErr(t, "a row without a source", err, storage.ErrInvalid)
 	equal(t, "rows after a refusal", len(usageOf(t, s, storage.UsageQuery{})), 3)
+	sound(t, s)
+}
+
+// A large batch that is sent again, with others or without, keeps each row once.
+func testUsageAgain(t *testing.T, open Open) {
+	ctx, s := t.Context(), open(t)
+	rows := make([]storage.Usage, 200)
+	for i := range rows {
+		rows[i] = simpleUsage(i)
+	}
+	for _, b := range []struct{ from, to, want int }{{0, 130, 130}, {0, 130, 0}, {70, 190, 60}, {189, 200, 10}, {0, 200, 0}} {
+		n, err := s.InsertUsage(ctx, rows[b.from:b.to])
+		ok(t, err)
+		equal(t, fmt.Sprintf("inserted of %d to %d", b.from, b.to), n, b.want)
+	}
+	equal(t, "rows", usageOf(t, s, storage.UsageQuery{}), rows)
+	sound(t, s)
+}
+
+// Texts come back as they were, whatever form they are kept in.
+func testUsageTexts(t *testing.T, open Open) {
+	ctx, s := t.Context(), open(t)
+	check(t, 100, func(t *rapid.T) {
+		text := rapid.StringOfN(rapid.OneOf(rapid.SampledFrom([]rune("\"'\\\n\x01\x1f\x7f\u2028 ,[]{}é漢😀")), rapid.RuneFrom(nil, unicode.L)), 0, 40, 128).
+			Filter(func(s string) bool { return utf8.ValidString(s) })
+		u := storage.Usage{
+			RequestID: rapid.StringMatching("[a-z]{12}").Draw(t, "id"), KeyID: "texts", Owner: text.Draw(t, "owner"), Asked: text.Draw(t, "asked"),
+			Model: text.Draw(t, "model"), Endpoint: text.Draw(t, "endpoint"), Provider: text.Draw(t, "provider"), Path: text.Draw(t, "path"),
+			Router: text.Draw(t, "router"), Result: text.Draw(t, "result"), Code: text.Draw(t, "code"), Source: storage.SourceNone,
+			At: epoch.Add(time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "at")) * time.Microsecond),
+		}
+		if n, err := s.InsertUsage(ctx, []storage.Usage{u}); err != nil {
+			t.Fatal(err)
+		} else if n == 0 {
+			t.Skip("there already")
+		}
+		page, _, err := s.ListUsage(ctx, storage.UsageQuery{KeyID: "texts", From: u.At, To: u.At.Add(time.Microsecond)})
+		if err != nil || !slices.ContainsFunc(page, func(got storage.Usage) bool { return cmp.Equal(got, u) }) {
+			t.Fatalf("%v: %+v is not in %+v", err, u, page)
+		}
+	})
+	sound(t, s)
+}
+
+// Rows of a key are found wherever they are, its sums kept or forgotten.
+func testUsageOfKey(t *testing.T, open Open) {
+	ctx, s := t.Context(), open(t)
+	var batch []storage.Usage
+	for n := range 300 {
+		u := simpleUsage(n)
+		u.At = epoch.Add(time.Duration(n) * 20 * time.Minute)
+		u.KeyID = fmt.Sprintf("k%d", n/7%3)
+		u.Model = fmt.Sprintf("m%d", n%2)
+		batch = append(batch, u)
+	}
+	_, err := s.InsertUsage(ctx, batch)
+	ok(t, err)
+	all := func(what string) {
+		for _, from := range []int{0, 100, 299} {
+			for _, to := range []int{300, 150} {
+				var want []storage.Usage
+				for _, u := range batch[from:max(from, to)] {
+					if u.KeyID == "k1" {
+						want = append(want, u)
+					}
+				}
+				q := storage.UsageQuery{KeyID: "k1", From: batch[from].At, To: epoch.Add(time.Duration(to) * 20 * time.Minute)}
+				if from == 0 {
+					q.From = time.Time{}
+				}
+				if to == 300 {
+					q.To = time.Time{}
+				}
+				for _, limit := range []int{20, 0} {
+					equal(t, fmt.Sprintf("%s, from %d to %d by %d", what, from, to, limit), everything(t, limit, func(p storage.Page) ([]storage.Usage, string, error) {
+						q.Page = p
+						return s.ListUsage(ctx, q)
+					}), want)
+				}
+			}
+		}
+	}
+	all("at first")
+	_, _, err = s.PruneUsage(ctx, storage.Retention{Hours: batch[120].At, Most: 1000})
+	ok(t, err)
+	all("sums of hours forgotten")
+	_, _, err = s.PruneUsage(ctx, storage.Retention{Rows: batch[90].At, Hours: batch[120].At, Most: 1000})
+	ok(t, err)
+	for i := range 90 {
+		batch[i].KeyID = "gone"
+	}
+	all("rows forgotten")
+	late := batch[95]
+	late.RequestID, late.At, late.KeyID = "late", epoch.Add(time.Minute), "k1"
+	_, err = s.InsertUsage(ctx, []storage.Usage{late})
+	ok(t, err)
+	batch[0] = late
+	all("one that came late")
 	sound(t, s)
 }
 

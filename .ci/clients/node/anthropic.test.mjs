@@ -1,8 +1,8 @@
 import Anthropic from '@anthropic-ai/sdk';
 import assert from 'node:assert/strict';
 import {
-  args, cached, cell, demo, demoKey, demoModel, died, gone, image, key, output, pieces, prompt, rejection, release, requests, retried, running,
-  slowBy, text, url,
+  args, cached, cell, demo, demoKey, demoModel, died, door, gone, image, key, makeKey, output, pieces, prompt, refused, rejection,
+  release, requests, retried, running, slowBy, statuses, text, url,
 } from './stand.mjs';
 
 const me = 'anthropic-node';
@@ -153,4 +153,76 @@ cell(me, 'timeout', async () => {
   const e = await rejection(ask('hang', 'cell timeout', {}, { timeout: 1000 }, once));
   assert.equal(e.constructor, Anthropic.APIConnectionTimeoutError);
   await gone(`${me}/hang`);
+});
+
+const throughDoor = (name, more = {}, who = client) => who.withOptions({ baseURL: `${door}/${me}-${name}`, ...more });
+
+cell(me, 'wrong-key', async () => {
+  for (const [name, wrong, says] of [['other', demoKey, /not known here/], ['cut', key.slice(0, -3), /cannot be one of this server/]]) {
+    const e = await rejection(ask('plain', 'x', {}, {}, throughDoor(name, { apiKey: wrong })));
+    assert.deepEqual([e.constructor, e.status, e.error.error.type], [Anthropic.AuthenticationError, 401, 'authentication_error']);
+    assert.match(e.error.error.message, says);
+    assert.ok(!JSON.stringify(e).includes(wrong));
+    assert.deepEqual(await statuses(`${me}-${name}`), [401]);
+  }
+});
+cell(me, 'key-header', async () => {
+  for (const [name, how, want] of [
+    ['own', { apiKey: key }, [undefined, [`Bearer ${key}`]]], ['x', { apiKey: null, defaultHeaders: { 'x-api-key': key } }, [[key], undefined]],
+  ]) {
+    const who = new Anthropic({ baseURL: `${door}/${me}-${name}`, ...how });
+    assert.equal((await ask('plain', 'cell key-header', {}, {}, who)).content[0].text, text);
+    const { header } = (await requests(`door/${me}-${name}`))[0];
+    assert.deepEqual([header['X-Api-Key'], header.Authorization], want);
+  }
+  for (const seen of await requests(`${me}/plain`, 'cell key-header')) assert.ok(!JSON.stringify(seen.header).includes(key));
+});
+cell(me, 'not-allowed', async () => {
+  const mine = client.withOptions({ apiKey: await makeKey({ models: [`${me}/plain`] }) });
+  assert.equal((await ask('plain', 'cell not-allowed', {}, {}, mine)).content[0].text, text);
+  const said = [];
+  for (const how of ['slow', 'no-such']) {
+    const e = await rejection(ask(how, 'cell not-allowed', {}, {}, mine));
+    assert.equal(e.constructor, Anthropic.NotFoundError);
+    said.push(e.error.error.message.replaceAll(how, 'HOW'));
+  }
+  assert.equal(said[0], said[1]);
+  assert.deepEqual(await requests(`${me}/slow`, 'cell not-allowed'), []);
+  const ids = [];
+  for await (const m of mine.models.list()) ids.push(m.id);
+  assert.deepEqual(ids, [`${me}/plain`]);
+});
+cell(me, 'rate-headers', async () => {
+  const mine = once.withOptions({ apiKey: await makeKey({ limits: { requests_per_minute: 2, tokens_per_minute: 100000 } }) });
+  for (const left of ['1', '0']) {
+    const { data, response: { headers } } = await mine.messages.create(body('plain', 'cell rate')).withResponse();
+    assert.equal(data.content[0].text, text);
+    const rate = (name) => headers.get(`anthropic-ratelimit-${name}`);
+    assert.deepEqual([rate('requests-limit'), rate('requests-remaining'), rate('tokens-limit')], ['2', left, '100000']);
+    assert.ok(Number(rate('tokens-remaining')) > 0 && Number(rate('tokens-remaining')) < 100000);
+    assert.ok(Date.parse(rate('requests-reset')) > Date.now());
+  }
+  const e = await rejection(ask('plain', 'cell rate', {}, {}, mine));
+  assert.deepEqual([e.constructor, e.error.error.type], [Anthropic.RateLimitError, 'rate_limit_error']);
+  assert.equal(e.headers.get('anthropic-ratelimit-requests-remaining'), '0');
+  assert.ok(Number(e.headers.get('retry-after')) >= 1 && Number(e.headers.get('retry-after-ms')) <= 61000);
+});
+cell(me, 'retry-rate', async () => {
+  const mine = client.withOptions({ apiKey: await makeKey({ limits: { concurrency: 1 } }) });
+  const held = await ask('endless', 'cell retry-rate', { stream: true }, {}, mine);
+  await held[Symbol.asyncIterator]().next();
+  const [got] = await Promise.all([
+    ask('plain', 'cell retry-rate', {}, {}, throughDoor('rate', {}, mine)), refused(`${me}-rate`).then(() => held.controller.abort()),
+  ]);
+  assert.equal(got.content[0].text, text);
+  await retried(`door/${me}-rate`, 1);
+});
+cell(me, 'no-retry-budget', async () => {
+  const mine = throughDoor('budget', { apiKey: await makeKey({ budget: `0.00000${output}/total` }) });
+  assert.equal((await ask('plain', 'cell budget', { max_tokens: output }, {}, mine)).content[0].text, text);
+  const e = await rejection(ask('plain', 'cell budget', { max_tokens: output + 1 }, {}, mine));
+  assert.equal(e.constructor, Anthropic.RateLimitError);
+  assert.match(e.error.error.message, /budget/);
+  assert.deepEqual(['x-should-retry', 'retry-after', 'retry-after-ms'].map((name) => e.headers.get(name)), ['false', null, null]);
+  assert.deepEqual(await statuses(`${me}-budget`), [200, 429]);
 });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import OpenAI from 'openai';
+import OpenAI, { AzureOpenAI } from 'openai';
 import {
-  args, cached, cell, demo, demoKey, demoModel, died, gone, image, key, pieces, prompt, rejection, release, requests, retried, running,
-  slowBy, text, total, url,
+  args, cached, cell, demo, demoKey, demoModel, died, door, gone, image, key, makeKey, output, pieces, prompt, refused, rejection,
+  release, requests, retried, running, slowBy, statuses, text, total, url,
 } from './stand.mjs';
 
 const me = 'openai-node';
@@ -180,4 +180,72 @@ cell(me, 'responses', async () => {
     last = event;
   }
   assert.deepEqual([seen, last.type, last.response.usage.total_tokens], [pieces, 'response.completed', total]);
+});
+
+const throughDoor = (name, more = {}, who = client) => who.withOptions({ baseURL: `${door}/${me}-${name}/v1`, ...more });
+
+cell(me, 'wrong-key', async () => {
+  for (const [name, wrong, says] of [['other', demoKey, /not known here/], ['cut', key.slice(0, -3), /cannot be one of this server/]]) {
+    const e = await rejection(ask('plain', 'x', {}, {}, throughDoor(name, { apiKey: wrong })));
+    assert.equal(e.constructor, OpenAI.AuthenticationError);
+    assert.deepEqual([e.status, e.code], [401, 'invalid_api_key']);
+    assert.match(e.message, says);
+    assert.ok(!JSON.stringify(e).includes(wrong));
+    assert.deepEqual(await statuses(`${me}-${name}`), [401]);
+  }
+});
+cell(me, 'key-header', async () => {
+  const azure = new AzureOpenAI({ baseURL: `${door}/${me}-azure/v1`, apiKey: key, apiVersion: 'v1' });
+  assert.equal((await azure.responses.create({ model: `${me}/plain`, input: 'cell key-header' })).output_text, text);
+  const { header } = (await requests(`door/${me}-azure`))[0];
+  assert.deepEqual([header['Api-Key'], header.Authorization], [[key], undefined]);
+  assert.ok(!JSON.stringify((await requests(`${me}/plain`, 'cell key-header'))[0].header).includes(key));
+});
+cell(me, 'not-allowed', async () => {
+  const mine = client.withOptions({ apiKey: await makeKey({ models: [`${me}/plain`] }) });
+  assert.equal((await ask('plain', 'cell not-allowed', {}, {}, mine)).choices[0].message.content, text);
+  const said = [];
+  for (const how of ['slow', 'no-such']) {
+    const e = await rejection(ask(how, 'cell not-allowed', {}, {}, mine));
+    assert.deepEqual([e.constructor, e.code], [OpenAI.NotFoundError, 'model_not_found']);
+    said.push(e.message.replaceAll(how, 'HOW'));
+  }
+  assert.equal(said[0], said[1]);
+  assert.deepEqual(await requests(`${me}/slow`, 'cell not-allowed'), []);
+  const ids = [];
+  for await (const m of mine.models.list()) ids.push(m.id);
+  assert.deepEqual(ids, [`${me}/plain`]);
+});
+cell(me, 'rate-headers', async () => {
+  const mine = once.withOptions({ apiKey: await makeKey({ limits: { requests_per_minute: 2, tokens_per_minute: 100000 } }) });
+  for (const left of ['1', '0']) {
+    const { data, response: { headers } } = await mine.chat.completions
+      .create({ model: `${me}/plain`, messages: [{ role: 'user', content: 'cell rate' }] }).withResponse();
+    assert.equal(data.choices[0].message.content, text);
+    const rate = (name) => headers.get(`x-ratelimit-${name}`);
+    assert.deepEqual([rate('limit-requests'), rate('remaining-requests'), rate('limit-tokens')], ['2', left, '100000']);
+    assert.ok(Number(rate('remaining-tokens')) > 0 && Number(rate('remaining-tokens')) < 100000);
+    assert.match(rate('reset-requests'), /^(1m)?\d+(\.\d+)?s$/);
+  }
+  const e = await rejection(ask('plain', 'cell rate', {}, {}, mine));
+  assert.deepEqual([e.constructor, e.code, e.headers.get('x-ratelimit-remaining-requests')], [OpenAI.RateLimitError, 'rate_limit_exceeded', '0']);
+  assert.ok(Number(e.headers.get('retry-after')) >= 1 && Number(e.headers.get('retry-after-ms')) <= 61000);
+});
+cell(me, 'retry-rate', async () => {
+  const mine = client.withOptions({ apiKey: await makeKey({ limits: { concurrency: 1 } }) });
+  const held = await ask('endless', 'cell retry-rate', { stream: true }, {}, mine);
+  await held[Symbol.asyncIterator]().next();
+  const [got] = await Promise.all([
+    ask('plain', 'cell retry-rate', {}, {}, throughDoor('rate', {}, mine)), refused(`${me}-rate`).then(() => held.controller.abort()),
+  ]);
+  assert.equal(got.choices[0].message.content, text);
+  await retried(`door/${me}-rate`, 1);
+});
+cell(me, 'no-retry-budget', async () => {
+  const mine = throughDoor('budget', { apiKey: await makeKey({ budget: `0.00000${output}/total` }) });
+  assert.equal((await ask('plain', 'cell budget', { max_tokens: output }, {}, mine)).choices[0].message.content, text);
+  const e = await rejection(ask('plain', 'cell budget', { max_tokens: output + 1 }, {}, mine));
+  assert.deepEqual([e.constructor, e.code, e.type], [OpenAI.RateLimitError, 'insufficient_quota', 'insufficient_quota']);
+  assert.deepEqual(['x-should-retry', 'retry-after', 'retry-after-ms'].map((name) => e.headers.get(name)), ['false', null, null]);
+  assert.deepEqual(await statuses(`${me}-budget`), [200, 429]);
 });

@@ -13,6 +13,8 @@ export const demo = setting('LLMGW_DEMO');
 export const demoModel = setting('LLMGW_DEMO_MODEL');
 export const demoKey = setting('LLMGW_DEMO_KEY');
 const engine = setting('LLMGW_ENGINE');
+const admin = setting('LLMGW_ADMIN');
+export const door = setting('LLMGW_DOOR');
 const results = `${setting('LLMGW_RESULTS')}/node.jsonl`;
 
 export const pieces = ['Grüße', ' aus', ' 東京', ' 🌍', ' "ok\\', '\n.'];
@@ -62,8 +64,28 @@ export async function gone(name) {
   }
 }
 
+/** Makes a key as a program does that has no client: by JSON to the admin listener. */
+export async function makeKey(want) {
+  const answer = await fetch(`${admin}/llmgw.api.v1.KeyService/CreateKey`, {
+    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(want),
+  });
+  const { secret, message } = await answer.json();
+  return secret ?? assert.fail(message);
+}
+
+/** Waits until the server has refused a request that came through the door. */
+export async function refused(name) {
+  const deadline = performance.now() + 5000;
+  while (!(await requests(`door/${name}`)).some((r) => r.status === 429)) {
+    assert.ok(performance.now() < deadline, `no 429 for ${name} in 5 s`);
+    await pause(10);
+  }
+}
+
+export const statuses = async (name) => (await requests(`door/${name}`)).map((r) => r.status);
+
 /**
- * The engine saw two requests, the second after Retry-After (seconds) was over.
+ * The engine, or the door, saw two requests, the second after Retry-After (seconds) was over.
  * It is the client's first retry: one that came too early would have been
  * refused by the gateway in between. tries is what a client without a header for
  * that has counted itself.

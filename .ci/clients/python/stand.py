@@ -13,6 +13,7 @@ DEMO = os.environ["LLMGW_DEMO"]
 DEMO_MODEL = os.environ["LLMGW_DEMO_MODEL"]
 DEMO_KEY = os.environ["LLMGW_DEMO_KEY"]
 ENGINE = os.environ["LLMGW_ENGINE"]
+DOOR = os.environ["LLMGW_DOOR"]
 
 PIECES = ["Grüße", " aus", " 東京", " 🌍", ' "ok\\', "\n."]
 TEXT = "".join(PIECES)
@@ -53,8 +54,23 @@ def gone(name):
         time.sleep(0.01)
 
 
+def make_key(**want):
+    """Makes a key as a program does that has no client: by JSON to the admin listener."""
+    call = urllib.request.Request(ADMIN + "/llmgw.api.v1.KeyService/CreateKey", json.dumps(want).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(call, timeout=10) as answer:
+        return json.load(answer)["secret"]
+
+
+def refused(name):
+    """Waits until the server has refused a request that came through the door."""
+    deadline = time.monotonic() + 5
+    while not any(r["status"] == 429 for r in requests("door/" + name)):
+        assert time.monotonic() < deadline, f"no 429 for {name} in 5 s"
+        time.sleep(0.01)
+
+
 def retried(name, wait):
-    """The engine saw two requests, the second after Retry-After was over. It is
+    """The engine, or the door, saw two requests, the second after Retry-After was over. It is
     the client's first retry: one that came too early would have been refused by
     the gateway in between."""
     seen = requests(name)

@@ -1,9 +1,11 @@
+import datetime
+import threading
 import time
 
 import anthropic
 import pytest
-from stand import (ARGUMENTS, CACHED, DEMO, DEMO_KEY, DEMO_MODEL, DIED, IMAGE, KEY, OUTPUT, PIECES, PROMPT, SLOW_BY, TEXT, URL,
-                   gone, release, requests, retried, running)
+from stand import (ARGUMENTS, CACHED, DEMO, DEMO_KEY, DEMO_MODEL, DIED, DOOR, IMAGE, KEY, OUTPUT, PIECES, PROMPT, SLOW_BY, TEXT, URL,
+                   gone, make_key, refused, release, requests, retried, running)
 
 ME = "anthropic-python"
 client = anthropic.Anthropic(base_url=URL, api_key=KEY, timeout=20)
@@ -190,3 +192,85 @@ def test_timeout():
     with pytest.raises(anthropic.APITimeoutError):
         ask("hang", "cell timeout", who=once, timeout=1)
     gone(f"{ME}/hang")
+
+
+def through_door(name, who=client, **more):
+    return who.with_options(base_url=f"{DOOR}/{name}", **more)
+
+
+def test_wrong_key():
+    for name, wrong, says in (f"{ME}-other", DEMO_KEY, "not known here"), (f"{ME}-cut", KEY[:-3], "cannot be one of this server"):
+        with pytest.raises(anthropic.AuthenticationError) as caught:
+            ask("plain", "x", who=through_door(name, api_key=wrong))
+        e = caught.value
+        assert (e.status_code, e.body["error"]["type"]) == (401, "authentication_error")
+        assert says in e.message and wrong not in str(e.response.headers) + e.response.text
+        assert [r["status"] for r in requests(f"door/{name}")] == [401]
+
+
+def test_key_header():
+    for name, how, want in (("own", {"api_key": KEY}, (None, ["Bearer " + KEY])),
+                            ("x", {"default_headers": {"x-api-key": KEY}}, ([KEY], None))):
+        who = anthropic.Anthropic(base_url=f"{DOOR}/{ME}-{name}", **how)
+        assert ask("plain", "cell key-header", who=who).content[0].text == TEXT
+        header = requests(f"door/{ME}-{name}")[0]["header"]
+        assert (header.get("X-Api-Key"), header.get("Authorization")) == want
+    for seen in requests(f"{ME}/plain", "cell key-header"):
+        assert KEY not in str(seen["header"])
+
+
+def test_not_allowed():
+    mine = client.with_options(api_key=make_key(models=[f"{ME}/plain"]))
+    assert ask("plain", "cell not-allowed", who=mine).content[0].text == TEXT
+    said = []
+    for how in "slow", "no-such":
+        with pytest.raises(anthropic.NotFoundError) as caught:
+            ask(how, "cell not-allowed", who=mine)
+        said.append(caught.value.body["error"]["message"].replace(how, "HOW"))
+    assert said[0] == said[1]
+    assert requests(f"{ME}/slow", "cell not-allowed") == []
+    assert [m.id for m in mine.models.list()] == [f"{ME}/plain"]
+
+
+def test_rate_headers():
+    mine = once.with_options(api_key=make_key(limits={"requests_per_minute": 2, "tokens_per_minute": 100000}))
+    for left in "1", "0":
+        got = mine.messages.with_raw_response.create(model=f"{ME}/plain", max_tokens=100, messages=[{"role": "user", "content": "cell rate"}])
+        assert got.parse().content[0].text == TEXT
+        header = {k.removeprefix("anthropic-ratelimit-"): v for k, v in got.headers.items()}
+        assert (header["requests-limit"], header["requests-remaining"], header["tokens-limit"]) == ("2", left, "100000")
+        assert 0 < int(header["tokens-remaining"]) < 100000
+        assert datetime.datetime.fromisoformat(header["requests-reset"]) > datetime.datetime.now(datetime.UTC)
+    with pytest.raises(anthropic.RateLimitError) as caught:
+        ask("plain", "cell rate", who=mine)
+    e = caught.value
+    assert (e.body["error"]["type"], e.response.headers["anthropic-ratelimit-requests-remaining"]) == ("rate_limit_error", "0")
+    assert 1 <= int(e.response.headers["retry-after"]) <= 61
+
+
+def test_retry_rate():
+    mine = client.with_options(api_key=make_key(limits={"concurrency": 1}))
+    held = ask("endless", "cell retry-rate", who=mine, stream=True)
+    next(held)
+    name = f"{ME}-rate"
+
+    def let_go():
+        refused(name)
+        held.close()
+    waits = threading.Thread(target=let_go)
+    waits.start()
+    assert ask("plain", "cell retry-rate", who=through_door(name, mine)).content[0].text == TEXT
+    waits.join()
+    retried(f"door/{name}", 1)
+
+
+def test_no_retry_budget():
+    mine = through_door(f"{ME}-budget", api_key=make_key(budget=f"0.00000{OUTPUT}/total"))
+    body = dict(model=f"{ME}/plain", messages=[{"role": "user", "content": "cell budget"}])
+    assert mine.messages.create(**body, max_tokens=OUTPUT).content[0].text == TEXT
+    with pytest.raises(anthropic.RateLimitError) as caught:
+        mine.messages.create(**body, max_tokens=OUTPUT + 1)
+    e = caught.value
+    assert "budget" in e.message and e.response.headers["x-should-retry"] == "false"
+    assert "retry-after" not in e.response.headers and "retry-after-ms" not in e.response.headers
+    assert [r["status"] for r in requests(f"door/{ME}-budget")] == [200, 429]

@@ -1,10 +1,11 @@
 import re
+import threading
 import time
 
 import openai
 import pytest
-from stand import (ARGUMENTS, CACHED, DEMO, DEMO_KEY, DEMO_MODEL, DIED, IMAGE, KEY, PIECES, PROMPT, SLOW_BY, TEXT, TOTAL, URL,
-                   gone, release, requests, retried, running)
+from stand import (ARGUMENTS, CACHED, DEMO, DEMO_KEY, DEMO_MODEL, DIED, DOOR, IMAGE, KEY, OUTPUT, PIECES, PROMPT, SLOW_BY, TEXT, TOTAL,
+                   URL, gone, make_key, refused, release, requests, retried, running)
 
 import json
 
@@ -224,3 +225,81 @@ def test_responses():
         last = event
     assert pieces == PIECES
     assert last.type == "response.completed" and last.response.usage.total_tokens == TOTAL
+
+
+def through_door(name, who=client, **more):
+    return who.with_options(base_url=f"{DOOR}/{name}/v1", **more)
+
+
+def test_wrong_key():
+    for name, wrong, says in (f"{ME}-other", DEMO_KEY, "not known here"), (f"{ME}-cut", KEY[:-3], "cannot be one of this server"):
+        with pytest.raises(openai.AuthenticationError) as caught:
+            ask("plain", "x", who=through_door(name, api_key=wrong))
+        e = caught.value
+        assert (e.status_code, e.code) == (401, "invalid_api_key")
+        assert says in e.message and wrong not in str(e.response.headers) + e.response.text
+        assert [r["status"] for r in requests(f"door/{name}")] == [401]
+
+
+def test_key_header():
+    azure = openai.AzureOpenAI(base_url=f"{DOOR}/{ME}-azure/v1", api_key=KEY, api_version="v1")
+    assert azure.responses.create(model=f"{ME}/plain", input="cell key-header").output_text == TEXT
+    header = requests(f"door/{ME}-azure")[0]["header"]
+    assert header["Api-Key"] == [KEY] and "Authorization" not in header
+    assert KEY not in str(requests(f"{ME}/plain", "cell key-header")[0]["header"])
+
+
+def test_not_allowed():
+    mine = client.with_options(api_key=make_key(models=[f"{ME}/plain"]))
+    assert ask("plain", "cell not-allowed", who=mine).choices[0].message.content == TEXT
+    said = []
+    for how in "slow", "no-such":
+        with pytest.raises(openai.NotFoundError) as caught:
+            ask(how, "cell not-allowed", who=mine)
+        said.append(caught.value.response.text.replace(how, "HOW"))
+    assert said[0] == said[1] and "model_not_found" in said[0]
+    assert requests(f"{ME}/slow", "cell not-allowed") == []
+    assert [m.id for m in mine.models.list()] == [f"{ME}/plain"]
+
+
+def test_rate_headers():
+    mine = once.with_options(api_key=make_key(limits={"requests_per_minute": 2, "tokens_per_minute": 100000}))
+    for left in "1", "0":
+        got = mine.chat.completions.with_raw_response.create(model=f"{ME}/plain", messages=[{"role": "user", "content": "cell rate"}])
+        assert got.parse().choices[0].message.content == TEXT
+        assert (got.headers["x-ratelimit-limit-requests"], got.headers["x-ratelimit-remaining-requests"]) == ("2", left)
+        assert got.headers["x-ratelimit-limit-tokens"] == "100000" and 0 < int(got.headers["x-ratelimit-remaining-tokens"]) < 100000
+        assert re.fullmatch(r"(1m)?\d+(\.\d+)?s", got.headers["x-ratelimit-reset-requests"])
+    with pytest.raises(openai.RateLimitError) as caught:
+        ask("plain", "cell rate", who=mine)
+    e = caught.value
+    header = e.response.headers
+    assert (e.code, header["x-ratelimit-remaining-requests"]) == ("rate_limit_exceeded", "0")
+    assert 1 <= int(header["retry-after"]) <= 61 and 0 < int(header["retry-after-ms"]) <= 61000
+
+
+def test_retry_rate():
+    mine = client.with_options(api_key=make_key(limits={"concurrency": 1}))
+    held = ask("endless", "cell retry-rate", who=mine, stream=True)
+    next(held)
+    name = f"{ME}-rate"
+
+    def let_go():
+        refused(name)
+        held.close()
+    waits = threading.Thread(target=let_go)
+    waits.start()
+    assert ask("plain", "cell retry-rate", who=through_door(name, mine)).choices[0].message.content == TEXT
+    waits.join()
+    retried(f"door/{name}", 1)
+
+
+def test_no_retry_budget():
+    mine = through_door(f"{ME}-budget", api_key=make_key(budget=f"0.00000{OUTPUT}/total"))
+    assert ask("plain", "cell budget", who=mine, max_tokens=OUTPUT).choices[0].message.content == TEXT
+    with pytest.raises(openai.RateLimitError) as caught:
+        ask("plain", "cell budget", who=mine, max_tokens=OUTPUT + 1)
+    e = caught.value
+    assert (e.code, e.type, e.response.headers["x-should-retry"]) == ("insufficient_quota", "insufficient_quota", "false")
+    assert "retry-after" not in e.response.headers and "retry-after-ms" not in e.response.headers
+    assert [r["status"] for r in requests(f"door/{ME}-budget")] == [200, 429]

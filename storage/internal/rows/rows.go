@@ -157,6 +157,33 @@ func Rollups(g storage.Grain, batch []*storage.Usage) []storage.Rollup {
 	return out
 }
 
+// Days sums roll-ups by hour to those by day.
+func Days(hours []storage.Rollup) []storage.Rollup {
+	days := make([]storage.Rollup, 0, len(hours))
+	for _, r := range hours {
+		r.Start = Start(storage.GrainDay, r.Start)
+		days = append(days, r)
+	}
+	slices.SortFunc(days, CompareRollups)
+	n := 0
+	for _, r := range days {
+		if n == 0 || CompareRollups(days[n-1], r) != 0 {
+			days[n] = r
+			n++
+			continue
+		}
+		s := &days[n-1]
+		s.Requests += r.Requests
+		s.Failed += r.Failed
+		s.Input += r.Input
+		s.CachedInput += r.CachedInput
+		s.Output += r.Output
+		s.Reasoning += r.Reasoning
+		s.CostNanos += r.CostNanos
+	}
+	return days[:n]
+}
+
 // Add adds a row to its sum.
 func Add(s *storage.Rollup, u *storage.Usage) {
 	s.Requests++

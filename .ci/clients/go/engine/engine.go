@@ -60,6 +60,7 @@ type Request struct {
 	Target   string      `json:"target"`
 	Header   http.Header `json:"header"`
 	Body     string      `json:"body"`
+	Status   int         `json:"status"` // at the door; else 0, and there until it is answered
 }
 
 // Engine is an http.Handler. All methods may be called concurrently.

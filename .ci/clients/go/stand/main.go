@@ -11,6 +11,7 @@
 //	LLMGW_URL, LLMGW_KEY                          the server's base URL, and a key without limits
 //	LLMGW_ADMIN                                   the server's admin listener, for keys with limits
 //	LLMGW_ENGINE                                  the scripted engine, for its books
+//	LLMGW_DOOR                                    another way to the server, with books of its own
 //
 // The server's models are called CLIENT/BEHAVIOUR, each with an endpoint of its
 // own, so that no cell of the matrix meets another's breaker.
@@ -26,6 +27,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -71,7 +73,8 @@ func run(ctx context.Context, llmgw, logs string, command []string) (err error) 
 	if err != nil {
 		return err
 	}
-	scripted := &http.Server{Handler: engine.New()}
+	eng := engine.New()
+	scripted := &http.Server{Handler: eng}
 	go func() { _ = scripted.Serve(l) }() // until the Close below
 	defer scripted.Close()
 	engineURL := "http://" + l.Addr().String()
@@ -117,17 +120,29 @@ func run(ctx context.Context, llmgw, logs string, command []string) (err error) 
 		return err
 	}
 
+	gateway, err := url.Parse(serverURL)
+	if err != nil {
+		return err
+	}
+	if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	door := &http.Server{Handler: eng.Door(gateway)}
+	go func() { _ = door.Serve(l) }() // until the Close below
+	defer door.Close()
+
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = patience
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "LLMGW_DEMO="+at.BaseURL, "LLMGW_DEMO_MODEL="+at.Models[0], "LLMGW_DEMO_KEY="+at.APIKey,
-		"LLMGW_URL="+serverURL, "LLMGW_KEY="+key, "LLMGW_ADMIN=http://"+log.Admin, "LLMGW_ENGINE="+engineURL)
+		"LLMGW_URL="+serverURL, "LLMGW_KEY="+key, "LLMGW_ADMIN=http://"+log.Admin, "LLMGW_ENGINE="+engineURL, "LLMGW_DOOR=http://"+l.Addr().String())
 	return cmd.Run()
 }
 
 // serverConfig is a server in front of the scripted engine. Every model is
-// renamed on the way.
+// renamed on the way. What is plain has a price: a millionth for each token that
+// comes out, so that budgets have something to count.
 func serverConfig(engineURL, store string) []byte {
 	var b strings.Builder
 	b.WriteString("listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: {format: json}\n" +
@@ -138,6 +153,10 @@ func serverConfig(engineURL, store string) []byte {
 			fmt.Fprintf(&b, "  - {id: %s.%s, url: %q, models: [{name: %s/%s, upstream: %s}]}\n",
 				c, how, engineURL+"/"+c+"/"+how, c, how, engine.Model)
 		}
+	}
+	b.WriteString("models:\n")
+	for _, c := range clients {
+		fmt.Fprintf(&b, "  - {name: %s/plain, prices: [{output: 1}]}\n", c)
 	}
 	return []byte(b.String())
 }

@@ -96,11 +96,9 @@ func judge(e *evidence) *verdict {
 
 // judgeRows looks whether each request has one row.
 func (v *verdict) judgeRows(e *evidence) {
-	// A row is named as its request, and if its client chose the name by something
-	// random after it.
 	byID := make(map[string]int, len(e.rows))
 	for _, r := range e.rows {
-		id, _, _ := strings.Cut(r.RequestID, ".")
+		id := askedAs(&r)
 		byID[id]++
 	}
 	unknown := 0 // requests of which nobody told their client the name
@@ -183,7 +181,7 @@ func (v *verdict) judgeBudget(e *evidence, a *account) {
 	for _, r := range e.rows {
 		if r.Charged != nil && *r.Charged == a.period() {
 			s.rows += *r.CostNanos
-			id, _, _ := strings.Cut(r.RequestID, ".")
+			id := askedAs(&r)
 			kept[id] = true
 		}
 	}
@@ -267,4 +265,13 @@ func (v *verdict) judgeRate(e *evidence, a *account) {
 	if w.at > 2*w.limit {
 		v.problem("%s: %d passed in a minute, of %d: more than twice as many", a.name, w.at, w.limit)
 	}
+}
+
+// askedAs is the ID that the request of a row had: the client's, if it chose one,
+// stands behind one of the router's own and a point.
+func askedAs(r *storage.Usage) string {
+	if _, chosen, ok := strings.Cut(r.RequestID, "."); ok {
+		return chosen
+	}
+	return r.RequestID
 }

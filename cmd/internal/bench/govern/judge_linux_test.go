@@ -35,7 +35,7 @@ func sound() *evidence {
 			{account: often, router: alive, told: "req_6", begin: at(31), end: at(32), status: 503, code: "keys_unavailable", whole: true},
 		},
 		rows: []storage.Usage{
-			{RequestID: "c1.X", CostNanos: cost(30), Charged: &period}, {RequestID: "req_3"}, {RequestID: "req_9"}, {RequestID: "req_5"},
+			{RequestID: "req_x.c1", CostNanos: cost(30), Charged: &period}, {RequestID: "req_3"}, {RequestID: "req_9"}, {RequestID: "req_5"},
 		},
 		truths: map[string]truth{
 			"c1": {key: "rich", at: at(1), tokens: 30}, "req_2": {key: "rich", at: at(9), tokens: 25},
@@ -57,7 +57,7 @@ func TestJudge(t *testing.T) {
 		want   string // in the problem; empty: there is none
 	}{
 		{"sound", func(*evidence) {}, ""},
-		{"a row twice", func(e *evidence) { e.rows = append(e.rows, storage.Usage{RequestID: "c1.Y"}) }, "c1 has 2 rows"},
+		{"a row twice", func(e *evidence) { e.rows = append(e.rows, storage.Usage{RequestID: "req_y.c1"}) }, "c1 has 2 rows"},
 		{"a row of nobody twice", func(e *evidence) { e.rows = append(e.rows, storage.Usage{RequestID: "req_9"}) }, "req_9 has 2 rows"},
 		{"a row too many", func(e *evidence) { e.rows = append(e.rows, storage.Usage{RequestID: "req_8"}) }, "2 rows are of no request"},
 		{"no row", func(e *evidence) { e.rows = slices.Delete(e.rows, 1, 2) }, "req_3 was answered (429) by a router that was not killed"},

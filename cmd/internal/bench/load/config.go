@@ -33,6 +33,8 @@ type Config struct {
 	Addrs []string `json:"addrs"`
 	// Mix are the kinds of call; each call draws one.
 	Mix []Shape `json:"mix"`
+	// Key is sent as a bearer token; empty: none.
+	Key string `json:"key,omitempty"`
 	// Callers is the number of connections, at least 1: in a closed loop also
 	// that of calls under way, in an open loop their limit.
 	Callers int `json:"callers"`

@@ -35,7 +35,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	for i := range callers {
 		addr := cfg.Addrs[i%len(cfg.Addrs)]
 		if calls[addr] == nil {
-			calls[addr] = prepare(addr, cfg.Mix)
+			calls[addr] = prepare(addr, cfg.Key, cfg.Mix)
 		}
 		// Seeded, so that two targets get the same calls.
 		callers[i] = &caller{run: r, addr: addr, calls: calls[addr], rng: rand.New(rand.NewPCG(uint64(i), 1))}
@@ -50,6 +50,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		r.closed(ctx, callers)
 	}
 	r.res.CPUSeconds = (processCPU() - cpu).Seconds()
+	r.res.Config.Key = "" // what was seen is for others to read
 	r.res.Latency, r.res.FirstEvent = r.latency.Summary(), r.firstEvent.Summary()
 	r.res.Gap, r.res.Lag = r.gap.Summary(), r.lag.Summary()
 	return &r.res, nil
@@ -103,7 +104,10 @@ func (r *run) open(ctx context.Context, callers []*caller, start time.Time) {
 }
 
 // prepare builds every call of mix for addr.
-func prepare(addr string, mix []Shape) []call {
+func prepare(addr, key string, mix []Shape) []call {
+	if key != "" {
+		key = "Authorization: Bearer " + key + "\r\n"
+	}
 	most := 0
 	for _, s := range mix {
 		most = max(most, s.Prompts)
@@ -118,8 +122,8 @@ func prepare(addr string, mix []Shape) []call {
 			}
 			body := wire.RequestBody(wire.Model, s.Stream, s.PromptBytes, i%s.Prompts, s.Params)
 			var b bytes.Buffer
-			fmt.Fprintf(&b, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: llmgw-bench\r\nAccept: */*\r\n"+
-				"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", addr, len(body))
+			fmt.Fprintf(&b, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: llmgw-bench\r\nAccept: */*\r\n%s"+
+				"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", addr, key, len(body))
 			b.Write(body)
 			out = append(out, call{request: b.Bytes(), want: want})
 		}

@@ -37,6 +37,7 @@ type Peer struct {
 	Process *Process
 	Admin   string // llmgw: address of the admin listener
 	Metrics string // llmgw: address of the metrics listener
+	Key     string // llmgw: what it is called with; empty: no key
 }
 
 // settings fill the configuration files.
@@ -77,7 +78,7 @@ func ReverseProxy(ctx context.Context, dir string, engines []string) (*Peer, err
 // Nginx starts nginx in front of the engines: keep-alive on both sides, answers
 // unbuffered, a worker a core. Without nginx the error is [ErrNotInstalled].
 func Nginx(ctx context.Context, dir string, engines []string) (*Peer, error) {
-	return configured(ctx, "nginx", "nginx", nginxConf, dir, engines, func(conf string) []string {
+	return configured(ctx, "nginx", "nginx", nginxConf, dir, "", engines, func(conf string) []string {
 		return []string{"-e", "stderr", "-p", dir, "-c", conf, "-g", "daemon off;"}
 	})
 }
@@ -85,15 +86,15 @@ func Nginx(ctx context.Context, dir string, engines []string) (*Peer, error) {
 // HAProxy starts HAProxy in front of the engines: keep-alive on both sides, a
 // thread a core. Without it the error is [ErrNotInstalled].
 func HAProxy(ctx context.Context, dir string, engines []string) (*Peer, error) {
-	return configured(ctx, "haproxy", "haproxy", haproxyConf, dir, engines, func(conf string) []string {
+	return configured(ctx, "haproxy", "haproxy", haproxyConf, dir, "", engines, func(conf string) []string {
 		return []string{"-db", "-f", conf}
 	})
 }
 
 // Gateway starts "llmgw server" from the binary at path, with every setting at
-// its default but the addresses.
-func Gateway(ctx context.Context, name, path, dir string, engines []string) (*Peer, error) {
-	return configured(ctx, name, path, llmgwConf, dir, engines, func(conf string) []string {
+// its default but the addresses. key is what it is called with, if it asks for one.
+func Gateway(ctx context.Context, name, path, dir, key string, engines []string) (*Peer, error) {
+	return configured(ctx, name, path, llmgwConf, dir, key, engines, func(conf string) []string {
 		return []string{"server", "-c", conf}
 	})
 }
@@ -110,7 +111,7 @@ func BuildGateway(ctx context.Context, dir string) (string, error) {
 }
 
 // configured writes the configuration and starts the program with it.
-func configured(ctx context.Context, name, program, conf, dir string, engines []string, args func(conf string) []string) (*Peer, error) {
+func configured(ctx context.Context, name, program, conf, dir, key string, engines []string, args func(conf string) []string) (*Peer, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, ErrNotInstalled)
@@ -119,7 +120,7 @@ func configured(ctx context.Context, name, program, conf, dir string, engines []
 	if err != nil {
 		return nil, err
 	}
-	peer := &Peer{Name: name, Addrs: addrs[:1]}
+	peer := &Peer{Name: name, Addrs: addrs[:1], Key: key}
 	if conf == llmgwConf {
 		peer.Admin, peer.Metrics = addrs[1], addrs[2]
 	}
@@ -148,7 +149,7 @@ func configured(ctx context.Context, name, program, conf, dir string, engines []
 // ready waits up to 15 s until p answers a call as the engine does.
 func ready(ctx context.Context, p *Peer) (*Peer, error) {
 	cfg := load.Config{
-		Addrs: p.Addrs, Mix: []load.Shape{{PromptBytes: 100, Prompts: 1}}, Callers: len(p.Addrs),
+		Addrs: p.Addrs, Key: p.Key, Mix: []load.Shape{{PromptBytes: 100, Prompts: 1}}, Callers: len(p.Addrs),
 		Window: time.Millisecond, Timeout: 2 * time.Second,
 	}
 	res := &load.Result{}

@@ -98,11 +98,11 @@ func TestEveryProxyPassesAnswersOn(t *testing.T) {
 func TestGatewayThatDoesNotStart(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_, err := peer.Gateway(t.Context(), "llmgw", "/bin/false", t.TempDir(), []string{"127.0.0.1:1"})
+	_, err := peer.Gateway(t.Context(), "llmgw", "/bin/false", t.TempDir(), "", []string{"127.0.0.1:1"})
 	if err == nil {
 		t.Error("a gateway that ended at once is up")
 	}
-	_, err = peer.Gateway(t.Context(), "llmgw", "/nowhere/llmgw", t.TempDir(), nil)
+	_, err = peer.Gateway(t.Context(), "llmgw", "/nowhere/llmgw", t.TempDir(), "", nil)
 	if !errors.Is(err, peer.ErrNotInstalled) {
 		t.Errorf("error %v", err)
 	}

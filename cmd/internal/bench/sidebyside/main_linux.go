@@ -36,6 +36,7 @@ type options struct {
 	warmup     time.Duration
 	peers      string
 	gateways   gateways
+	key        string
 	scrape     time.Duration
 	noise      float64
 	quiet      time.Duration
@@ -71,6 +72,7 @@ func parseFlags(args []string) (options, error) {
 	fs.DurationVar(&o.warmup, "warmup", time.Second, "load before each window")
 	fs.StringVar(&o.peers, "peers", "reverseproxy,nginx,haproxy,llmgw", "what to measure beside the engines themselves")
 	fs.Var(&o.gateways, "llmgw", "measure this llmgw binary, as `NAME=PATH`; repeatable (default: one built from this tree)")
+	keyFile := fs.String("key-file", "", "call llmgw with the key in this `file`")
 	fs.DurationVar(&o.scrape, "scrape", time.Second, "read llmgw's metrics this often while it works; 0 for never")
 	fs.Float64Var(&o.noise, "noise", .25, "`cores` that the rest of the machine may use beside a sample")
 	fs.DurationVar(&o.quiet, "quiet", 30*time.Second, "wait at most this long, before each sample, for the machine to be idle")
@@ -81,6 +83,13 @@ func parseFlags(args []string) (options, error) {
 	fs.BoolVar(&o.strict, "strict", false, "exit with 1 when a goal is missed or not measured")
 	if err := fs.Parse(args); err != nil {
 		return o, err
+	}
+	if *keyFile != "" {
+		key, err := os.ReadFile(*keyFile)
+		if err != nil {
+			return o, err
+		}
+		o.key = strings.TrimSpace(string(key))
 	}
 	if fs.NArg() > 0 || o.rounds < 1 || o.openRounds < 1 || o.window < time.Millisecond || o.openWindow < time.Millisecond || o.warmup < 0 || o.retakes < 0 {
 		return o, errors.New("sidebyside: arguments beside flags, or a flag out of its range; see -h")
@@ -224,7 +233,7 @@ func (b *bench) startPeers(ctx context.Context, dir string) (gateways []string, 
 		list = append(list, struct{ name, path string }{"llmgw", path})
 	}
 	for _, g := range list {
-		p, err := peer.Gateway(ctx, g.name, g.path, dir, b.engines.Addrs)
+		p, err := peer.Gateway(ctx, g.name, g.path, dir, b.opts.key, b.engines.Addrs)
 		if err != nil {
 			return nil, err
 		}

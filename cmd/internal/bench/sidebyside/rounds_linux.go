@@ -105,7 +105,7 @@ func (b *bench) awaitQuiet(ctx context.Context) {
 
 func (b *bench) config(s scenario, p *peer.Peer) load.Config {
 	cfg := s.load
-	cfg.Addrs, cfg.Warmup, cfg.Window, cfg.Timeout = p.Addrs, b.opts.warmup, b.opts.window, 20*time.Second
+	cfg.Addrs, cfg.Key, cfg.Warmup, cfg.Window, cfg.Timeout = p.Addrs, p.Key, b.opts.warmup, b.opts.window, 20*time.Second
 	if s.open() {
 		cfg.Window = b.opts.openWindow
 	}

@@ -141,7 +141,7 @@ func startTarget(ctx context.Context, opts options, dir string, engines []string
 				return nil, err
 			}
 		}
-		return peer.Gateway(ctx, "llmgw", path, dir, engines)
+		return peer.Gateway(ctx, "llmgw", path, dir, "", engines)
 	}
 	return nil, fmt.Errorf("soak: no target %q", opts.target)
 }
