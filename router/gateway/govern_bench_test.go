@@ -24,10 +24,10 @@ func (k oneKey) KeyByHash(_ context.Context, h storage.KeyHash) (storage.Key, er
 	return k.Key, nil
 }
 
-// nowhere is a store of usage that keeps nothing.
-type nowhere struct{ storage.UsageLog }
+// noStore is a store of usage that keeps nothing.
+type noStore struct{ storage.UsageLog }
 
-func (nowhere) InsertUsage(_ context.Context, rows []storage.Usage) (int, error) {
+func (noStore) InsertUsage(_ context.Context, rows []storage.Usage) (int, error) {
 	return len(rows), nil
 }
 
@@ -53,7 +53,7 @@ func governed(tb testing.TB) (request func()) {
 	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{})
 	must(err)
 	usageCfg := usage.DefaultConfig()
-	recorder, err := usage.New(usageCfg, usage.Deps{Log: nowhere{}})
+	recorder, err := usage.New(usageCfg, usage.Deps{Log: noStore{}})
 	must(err)
 	cfg := DefaultConfig()
 	cfg.Models = []catalog.Model{{Name: "m", MaxOutputTokens: 1000, Prices: []catalog.Price{{Input: 150_000_000, Output: 600_000_000}}}}

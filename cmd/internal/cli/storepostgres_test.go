@@ -68,7 +68,12 @@ func TestStoreToPostgres(t *testing.T) {
 	must(t, "store", "backup", second, "--store", postgres)
 	a, errA := os.ReadFile(first)
 	b, errB := os.ReadFile(second)
-	if errA != nil || errB != nil || string(a) != string(b) {
+	// Its first line names the schema that it came from, and its last sums all up.
+	records := func(dump []byte) string {
+		_, rest, _ := strings.Cut(string(dump), "\n")
+		return rest[:max(0, strings.LastIndex(rest, `{"end":`))]
+	}
+	if errA != nil || errB != nil || records(a) == "" || records(a) != records(b) {
 		t.Errorf("by PostgreSQL it became another text (%v, %v):\n%s\nwant\n%s", errA, errB, b, a)
 	}
 	out, _ := must(t, "keys", "create", "--store", postgres, "--admin", nobody, "--name", "new")
