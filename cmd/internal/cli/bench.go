@@ -91,6 +91,9 @@ func (c *benchCmd) Run(ctx context.Context, streams Streams) error {
 	if err != nil && ctx.Err() != nil { // while the target was asked for its model
 		return coded{errors.New("bench: interrupted; nothing was sent"), exitInterrupted}
 	}
+	if f, ok := errors.AsType[*generate.RequestError](err); ok && f.Status == http.StatusUnauthorized && key == "" {
+		err = fmt.Errorf("%w; give bench the key in LLMGW_API_KEY or --api-key-file", err)
+	}
 	if err != nil {
 		return coded{fmt.Errorf("bench: %w; nothing was sent", err), exitNothingRun}
 	}

@@ -39,6 +39,9 @@ func bench(t *testing.T, args ...string) (r generate.Report, code int) {
 // The traces of examples go through the demo's router to its engines, whole.
 func TestBenchThroughTheDemo(t *testing.T) {
 	demo := start(t, "demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--json")
+	if code, _, errs := run(t, "bench", "--url", demo.BaseURL, "-c", "1", "-n", "1", "--prompt", "8"); code != 2 || !strings.Contains(errs, "; give bench the key in LLMGW_API_KEY or --api-key-file; nothing was sent") {
+		t.Errorf("without a key: exit code %d, %s", code, errs)
+	}
 	t.Setenv("LLMGW_API_KEY", demo.APIKey)
 	for _, tt := range []struct {
 		file string

@@ -125,7 +125,7 @@ func (g *governance) sayIfNoKey(ctx context.Context, admin string) {
 	for {
 		keys, _, err := g.store.ListKeys(ctx, storage.KeyQuery{Usable: time.Now(), Page: storage.Page{Limit: 1}})
 		if err == nil && len(keys) == 0 {
-			g.log.Warn("there is no key yet, so every request is refused; make one with the command",
+			g.log.Warn("no key is good for anything yet, so every request is refused; make one with the command",
 				"command", "llmgw keys create --name first --admin http://"+admin, "store", g.where.Where())
 		}
 		if err == nil {
