@@ -1,7 +1,14 @@
 // Package engines is the vocabulary shared by everything that deals with
-// inference engines: their names, what they can do, and how their load is
-// read. It holds types and nothing that runs; the facts about one engine stand
-// in the package of that name below it, such as engines/vllm.
+// inference engines: their names, what they can do, how one is launched and
+// watched, and how its load is read. It holds types and nothing that runs; the
+// facts about one engine stand in the package of that name below it, such as
+// engines/vllm.
+//
+// An [Adapter] turns a [Profile], which is how a model is to be run, into the
+// [Shape] that a replica needs, and then a [Shard], which is one rank and
+// where it runs, into a [Launch]: what to start, when it is ready, how it is
+// stopped. Package engines/process does what a Launch says, and
+// engines/plugin lets adapters run as programs of their own.
 package engines
 
 import "slices"
