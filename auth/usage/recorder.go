@@ -83,14 +83,14 @@ func (r *Recorder) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			r.flush(ctx, batch)
+			r.flush(ctx, batch, false)
 		case <-r.ready:
-			r.flush(ctx, batch)
+			r.flush(ctx, batch, false)
 		}
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.DrainTimeout)
 	defer cancel()
-	r.flush(end, batch)
+	r.flush(end, batch, true)
 	if lost := r.buffer.end(); lost > 0 {
 		r.metrics.ended.Add(float64(lost))
 		r.log.Error("usage could not be kept before the end", "rows", lost)
@@ -98,8 +98,10 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// flush writes all there is, however often it must try, until ctx is done.
-func (r *Recorder) flush(ctx context.Context, batch []storage.Usage) {
+// flush writes a batch, and others while they are full, however often it must try,
+// until ctx is done. What has come meanwhile waits for others, unless all is to be
+// written: else a busy gateway would write many small batches, which cost the more.
+func (r *Recorder) flush(ctx context.Context, batch []storage.Usage, all bool) {
 	const first, last = 100 * time.Millisecond, time.Second // a store that is away is asked in vain, and rows are dropped meanwhile
 	wait := first
 	away := false
@@ -113,6 +115,9 @@ func (r *Recorder) flush(ctx context.Context, batch []storage.Usage) {
 		if err == nil {
 			if away {
 				r.log.Info("usage is kept again", "waiting", r.buffer.len())
+			}
+			if !all && r.buffer.len() < r.cfg.BatchRows {
+				return
 			}
 			wait, away = first, false
 			continue

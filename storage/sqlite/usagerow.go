@@ -12,7 +12,7 @@ import (
 )
 
 // rowsAtOnce is how many rows a statement inserts: beyond that it gets no cheaper.
-const rowsAtOnce = 64
+const rowsAtOnce = 50
 
 // errSomeThere says that some rows of a batch were kept before: which, insertMany
 // cannot tell.
