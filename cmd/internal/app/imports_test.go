@@ -49,7 +49,8 @@ func table() []row {
 		{"engines/kvevents", "engines", alone},
 		{"engines/exposition", "engines", alone},
 		{"engines/sim", "engines engines/kvevents", alone},
-		{"engines/enginetest", "engines engines/plugin engines/process engines/exposition engines/sim", alone},
+		{"engines/flagcheck", "engines", alone},
+		{"engines/enginetest", "engines engines/flagcheck engines/plugin engines/process engines/exposition engines/sim", alone},
 		{"router", "router/schedule router/endpoint router/proxy router/openai router/anthropic router/internal engines", alone},
 		// What the packages of router share and nobody else needs: such
 		// as the table of errors that both wire formats write.

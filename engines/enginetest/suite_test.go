@@ -1,0 +1,5 @@
+package enginetest
+
+import "testing"
+
+func TestToy(t *testing.T) { Run(t, toy{}) }
