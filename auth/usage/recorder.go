@@ -85,7 +85,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 		case <-tick.C:
 			r.flush(ctx, batch, false)
 		case <-r.ready:
-			r.flush(ctx, batch, false)
+			if r.buffer.len() >= r.cfg.BatchRows { // not written since it was said
+				r.flush(ctx, batch, false)
+			}
 		}
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.DrainTimeout)

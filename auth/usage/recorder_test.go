@@ -318,3 +318,33 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 }
+
+// What comes while a batch is written waits for others: a busy gateway does not
+// write many small ones.
+func TestBatchesAreFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := usage.DefaultConfig()
+		cfg.BufferRows, cfg.BatchRows, cfg.FlushInterval = 100, 10, time.Minute
+		r := start(t, cfg)
+		defer r.end()
+		stall := make(chan struct{})
+		r.store.set(func(s *store) { s.stall = stall })
+		r.record(10)
+		synctest.Wait() // it writes them
+		r.record(17)
+		r.store.set(func(s *store) { s.stall = nil })
+		close(stall)
+		synctest.Wait()
+		if n := r.store.len(); n != 20 {
+			t.Errorf("%d rows are kept, want the 20 of two full batches", n)
+		}
+		time.Sleep(cfg.FlushInterval)
+		synctest.Wait()
+		if n := r.store.len(); n != 27 {
+			t.Errorf("%d rows are kept after an interval, want all 27", n)
+		}
+		if calls := r.store.calls; calls != 3 {
+			t.Errorf("%d batches, want 3", calls)
+		}
+	})
+}
