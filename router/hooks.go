@@ -103,10 +103,16 @@ type Estimate struct {
 	Work     Work
 	// PromptBytes is the length of the prompt, and BodyBytes that of all that was
 	// sent: a token takes at least a byte of it.
-	PromptBytes  int
-	BodyBytes    int64
-	MaxTokens    int64 // of one answer; meaningful if HasMaxTokens
-	HasMaxTokens bool
+	PromptBytes int
+	BodyBytes   int64
+	// Refers: the prompt begins with what an engine keeps of an earlier answer, and
+	// so has more than what was sent.
+	Refers bool
+	// MaxTokens is the longest that the request says of one answer, in whichever of
+	// the members that bound one; 0 if in none. Bounded: no engine goes beyond it.
+	// Else the engine's own bound counts, or that which it reads there.
+	MaxTokens int64
+	Bounded   bool
 	// Answers is how many answers are asked for, at least 1.
 	Answers int64
 	// Anthropic: the client speaks that API, and not OpenAI's.

@@ -263,8 +263,8 @@ func (c *call) infer(data []byte) *openai.Error {
 		size = c.spool.size
 	}
 	if err := c.pay(Estimate{
-		Model: m.Name, PromptBytes: o.PromptBytes, BodyBytes: size,
-		MaxTokens: c.peek.MaxTokens, HasMaxTokens: c.peek.HasMaxTokens, Answers: max(1, c.peek.Choices*c.peek.Prompts),
+		Model: m.Name, PromptBytes: o.PromptBytes, BodyBytes: size, Refers: c.peek.HasPrevious || c.peek.HasConversation,
+		MaxTokens: c.peek.MaxTokens, Bounded: c.peek.Bounded(c.route.path), Answers: max(1, c.peek.Choices*c.peek.Prompts),
 	}); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (c *call) serveStored() *openai.Error {
 	if !c.pinTo(where.endpoint, m) {
 		return openai.ResponseNotFound(id)
 	}
-	if err := c.pay(Estimate{Model: m.Name, HasMaxTokens: true, Answers: 1}); err != nil {
+	if err := c.pay(Estimate{Model: m.Name, Bounded: true, Answers: 1}); err != nil {
 		return err
 	}
 	c.peek = openai.Peek{Model: m.Name}

@@ -67,29 +67,34 @@ func TestWorstIsTheWorst(t *testing.T) {
 		}
 		e := router.Estimate{
 			Work: rapid.SampledFrom([]router.Work{router.WorkRead, router.WorkAnswer}).Draw(t, "work"), Answers: rapid.Int64Range(1, 4).Draw(t, "answers"),
-			BodyBytes: small.Draw(t, "bytes"), MaxTokens: small.Draw(t, "max"), HasMaxTokens: rapid.Bool().Draw(t, "bounded"),
+			BodyBytes: small.Draw(t, "bytes"), MaxTokens: small.Draw(t, "max"), Bounded: rapid.Bool().Draw(t, "bounded"), Refers: rapid.Bool().Draw(t, "refers"),
 		}
+		e.Bounded = e.Bounded && e.MaxTokens > 0 // as a router has it
 		at := time.Unix(0, 0)
 		worst, known := worstOf(&m, &e, at)
 		if !known {
-			if m.ContextTokens > 0 || m.MaxOutputTokens > 0 || e.HasMaxTokens && e.MaxTokens > 0 || e.Work == router.WorkRead {
+			if m.ContextTokens > 0 || m.MaxOutputTokens > 0 || e.Bounded || e.Work == router.WorkRead {
 				t.Fatal("there is a bound")
 			}
 			return
 		}
 		// What an engine may say.
 		window := m.ContextTokens * e.Answers
-		input := rapid.Int64Range(0, e.BodyBytes).Draw(t, "prompt")
+		input := e.BodyBytes
+		if e.Refers && m.ContextTokens > 0 {
+			input = window
+		}
+		input = rapid.Int64Range(0, input).Draw(t, "prompt")
 		if m.ContextTokens > 0 {
 			input = min(input, window)
 		}
 		output := int64(0)
 		if e.Work == router.WorkAnswer {
 			switch {
-			case e.HasMaxTokens && e.MaxTokens > 0:
+			case e.Bounded:
 				output = e.MaxTokens * e.Answers
 			case m.MaxOutputTokens > 0:
-				output = m.MaxOutputTokens * e.Answers
+				output = max(m.MaxOutputTokens, e.MaxTokens) * e.Answers // an engine may read what bounds nothing elsewhere
 			default:
 				output = max(0, window-input)
 			}

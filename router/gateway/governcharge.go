@@ -68,9 +68,9 @@ func (v *governor) estimate(e *router.Estimate) int64 {
 	case router.WorkRead:
 		return textTokens(int64(e.PromptBytes))
 	case router.WorkAnswer:
-		each := v.assumed
-		if e.HasMaxTokens {
-			each = e.MaxTokens
+		each := e.MaxTokens
+		if !e.Bounded {
+			each = max(each, v.assumed)
 		}
 		return plus(textTokens(int64(e.PromptBytes)), times(each, e.Answers))
 	default:
@@ -103,7 +103,7 @@ func (v *governor) worst(who *caller, e *router.Estimate, at time.Time) (nanos i
 }
 
 // worstOf is worst of one model. A prompt has at most as many tokens as the request
-// has bytes.
+// has bytes, unless it goes on from an earlier one: then as many as there is room for.
 func worstOf(m *catalog.Model, e *router.Estimate, at time.Time) (nanos int64, known bool) {
 	price, ok := priceAt(m, at)
 	if !ok {
@@ -113,15 +113,17 @@ func worstOf(m *catalog.Model, e *router.Estimate, at time.Time) (nanos int64, k
 	window := int64(math.MaxInt64)
 	if m.ContextTokens > 0 {
 		window = times(m.ContextTokens, e.Answers)
-		input = min(input, window)
+		if input = min(input, window); e.Refers {
+			input = window
+		}
 	}
 	switch {
 	case e.Work == router.WorkRead || price.Output == 0:
 		return price.WorstCost(input, 0), true
-	case e.HasMaxTokens && e.MaxTokens > 0:
+	case e.Bounded:
 		return price.WorstCost(input, min(times(e.MaxTokens, e.Answers), window)), true
 	case m.MaxOutputTokens > 0:
-		return price.WorstCost(input, times(m.MaxOutputTokens, e.Answers)), true
+		return price.WorstCost(input, min(times(max(m.MaxOutputTokens, e.MaxTokens), e.Answers), window)), true
 	case m.ContextTokens > 0:
 		// Prompt and answer share the window; which of them is the dearer decides.
 		return max(price.WorstCost(input, window-input), price.WorstCost(0, window)), true

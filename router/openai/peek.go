@@ -3,8 +3,6 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"math"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -44,13 +42,13 @@ type Peek struct {
 	IncludeUsage    bool
 	ContinuousUsage bool
 
-	// MaxTokens is the largest of "max_tokens", "max_completion_tokens" and
-	// "max_output_tokens" that is a number of at least zero.
-	MaxTokens    int64
-	HasMaxTokens bool
+	// MaxTokens is the largest of "max_tokens", "max_completion_tokens",
+	// "max_output_tokens" and "n_predict" that is a number of at least zero. What it
+	// is a bound for [Peek.Bounded] says.
+	MaxTokens int64
 
-	// Choices is the largest of 1, "n" and "best_of": how many answers are made of
-	// each prompt. Prompts is how many prompts "prompt" is a list of; 1 if it is
+	// Choices is the largest of 1, "n", "best_of" and "n_cmpl": how many answers are
+	// made of each prompt. Prompts is how many prompts "prompt" is a list of; 1 if it is
 	// none. Both are at most 1,048,576.
 	Choices, Prompts int64
 
@@ -75,7 +73,10 @@ type Peek struct {
 	// "query".
 	PromptSpan Span
 
-	open           int // of the top-level object
+	bounds         bounds // members that bound the answer and are not null
+	nullBounds     bounds // and those that are
+	looseBound     bool   // one of them is not a number of at least zero
+	open           int    // of the top-level object
 	modelKeys      int
 	previousKeys   int
 	talkKeys       int
@@ -190,13 +191,9 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 		p.Stream, p.StreamSpan = s.b[v.Start] == 't', v
 	case "stream_options":
 		p.streamOptions(s, v)
-	case "max_tokens", "max_completion_tokens", "max_output_tokens":
-		if n, ok := tokens(s.b[v.Start:v.End]); ok {
-			p.MaxTokens, p.HasMaxTokens = max(p.MaxTokens, n), true
-		}
-	case "n", "best_of":
-		if n, ok := count(s.b[v.Start:v.End]); ok { // as text, too: vLLM takes that
-			p.Choices = max(p.Choices, min(n, maxChoicesAsked))
+	case "n", "best_of", "n_cmpl":
+		if n, ok := choicesAsked(s.b[v.Start:v.End]); ok {
+			p.Choices = max(p.Choices, n)
 		}
 	case "user":
 		p.User = ""
@@ -221,7 +218,10 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 		}
 		// Parsers in Go match field names without regard to case (Ollama's),
 		// so "Model" beside "model" would name another model there.
+		which := boundOf(name)
 		switch {
+		case which != 0:
+			p.bound(which, s.b[v.Start:v.End])
 		case folds(name, "model"):
 			p.countModel(s, key)
 		case folds(name, "previous_response_id"):
@@ -389,24 +389,4 @@ func text(raw []byte, old string) (string, bool) {
 		return "", false
 	}
 	return decoded, true
-}
-
-// tokens reads a JSON number of at least zero; fractions are cut off, and what
-// does not fit is the largest int64.
-func tokens(raw []byte) (int64, bool) {
-	if raw[0]-'0' > 9 {
-		return 0, false
-	}
-	if digits(raw, 0) == len(raw) && len(raw) <= 18 {
-		var n int64
-		for _, c := range raw {
-			n = n*10 + int64(c-'0')
-		}
-		return n, true
-	}
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || f >= math.MaxInt64 { // out of range
-		return math.MaxInt64, true
-	}
-	return int64(f), true
 }
