@@ -51,47 +51,60 @@ func (v *governor) counted(o *router.Outcome, at time.Time) count {
 //   - pieces of a stream were seen: counted, a token each
 //   - there is a text: estimated, four bytes for a token
 //
-// A client who leaves while the engine is still reading pays for the prompt.
+// What an engine leaves out, or says as nonsense, is counted or estimated by itself:
+// it is unknown, and not free. A client who leaves while the engine is still reading
+// pays for the prompt.
 func countTokens(o *router.Outcome) count {
-	c := count{source: storage.SourceNone, hasInput: true, hasOutput: true}
 	left := o.Result == router.ResultCanceled
 	switch {
-	case o.Attempts == 0, o.Work == router.WorkNone, o.Work == router.WorkUnset:
-		return c
-	case o.Result != router.ResultOK && o.Result != router.ResultCut && !left && !o.HasUsage:
-		return c
+	case o.Attempts == 0, o.Work == router.WorkNone, o.Work == router.WorkUnset,
+		o.Result != router.ResultOK && o.Result != router.ResultCut && !left && !o.HasUsage:
+		return count{source: storage.SourceNone, hasInput: true, hasOutput: true}
 	}
 	whole := o.Result == router.ResultOK
-	u := &o.Usage
+	c := count{source: storage.SourceEstimated}
 	if o.HasUsage {
-		c.input, c.hasInput = within(u.PromptTokens)
-		c.output, c.hasOutput = within(u.CompletionTokens)
-		c.cached, c.hasCached = within(u.CachedTokens)
-		c.reasoning, c.hasReasoning = within(u.ReasoningTokens)
-		if o.Work == router.WorkRead && !c.hasInput {
-			c.input, c.hasInput = within(u.TotalTokens)
-		}
+		c = countOf(&o.Usage, o.Work)
 		c.source = storage.SourcePartial
 		if whole {
 			c.source = storage.SourceEngine
-			return c
 		}
-	} else {
-		c.input, c.output, c.source = textTokens(int64(o.PromptBytes)), 0, storage.SourceEstimated
+	}
+	if !c.hasInput {
+		c.input, c.hasInput, c.source = textTokens(int64(o.PromptBytes)), true, storage.SourceEstimated
 	}
 	if o.Work != router.WorkAnswer {
+		c.hasOutput = c.hasOutput || !o.HasUsage
 		return c
 	}
 	// Of an answer that ended early an engine may have said how it began, and
 	// nothing since.
 	pieces := max(0, o.Events-otherEvents(o.Path, whole))
 	switch {
-	case o.Events > 0 && pieces > c.output:
+	case c.hasOutput && (whole || pieces <= c.output):
+	case o.Events > 0:
 		c.output, c.hasOutput, c.source = pieces, true, storage.SourceCounted
-	case o.Events > 0 && !o.HasUsage:
-		c.source = storage.SourceCounted
-	case !o.HasUsage:
-		c.output = textTokens(o.TextBytes)
+	default:
+		c.output, c.hasOutput, c.source = textTokens(o.TextBytes), true, storage.SourceEstimated
+	}
+	return c
+}
+
+// countOf is what an engine has said.
+func countOf(u *openai.Usage, work router.Work) (c count) {
+	c.input, c.hasInput = within(u.PromptTokens)
+	c.output, c.hasOutput = within(u.CompletionTokens)
+	c.cached, c.hasCached = within(u.CachedTokens)
+	c.reasoning, c.hasReasoning = within(u.ReasoningTokens)
+	total, ok := within(u.TotalTokens)
+	switch {
+	case !ok:
+	case !c.hasInput && work == router.WorkRead:
+		c.input, c.hasInput = total, true
+	case !c.hasInput && c.hasOutput && total >= c.output:
+		c.input, c.hasInput = total-c.output, true
+	case c.hasInput && !c.hasOutput && total >= c.input:
+		c.output, c.hasOutput = total-c.input, true
 	}
 	return c
 }
