@@ -36,10 +36,16 @@ type Missing struct {
 	// Near are up to three names of the text that are much like it, the nearest
 	// first.
 	Near []string `json:"near,omitempty"`
+	// Said is what the text says of a flag that has been removed.
+	Said string `json:"said,omitempty"`
 }
 
-// String returns the name and what may have been meant.
+// String returns the name, and what the text says of it or what may have been
+// meant.
 func (m Missing) String() string {
+	if m.Said != "" {
+		return m.Name + ": " + m.Said
+	}
 	if len(m.Near) == 0 {
 		return m.Name
 	}
@@ -70,10 +76,13 @@ func Check(c engines.Check, h Help, version string) Report {
 		switch {
 		case h.Has(flag):
 			r.Known++
+			if end, going := h.ending[flag]; going {
+				r.Warnings = append(r.Warnings, flag+" is going away: "+end.text)
+			}
 		case newer && (version == "" || engines.CompareVersions(version, since) < 0):
 			r.Skipped = append(r.Skipped, Skipped{flag, since})
 		default:
-			r.Missing = append(r.Missing, Missing{flag, near(flag, flags)})
+			r.Missing = append(r.Missing, Missing{Name: flag, Near: near(flag, flags), Said: h.ending[flag].text})
 		}
 	}
 	for _, name := range c.Variables {
@@ -81,7 +90,7 @@ func Check(c engines.Check, h Help, version string) Report {
 			r.Known++
 			continue
 		}
-		r.Missing = append(r.Missing, Missing{name, near(name, h.variableNames())})
+		r.Missing = append(r.Missing, Missing{Name: name, Near: near(name, h.variableNames())})
 	}
 	return r
 }

@@ -109,7 +109,7 @@ func TestCheckVariables(t *testing.T) {
 	c := check()
 	c.Variables = []string{"ENGINE_NAME", "ENGINE_NAM", "ENGINE_NAME_X"}
 	r := flagcheck.Check(c, flagcheck.Parse(help), "")
-	want := []flagcheck.Missing{{"ENGINE_NAM", []string{"ENGINE_NAME"}}, {"ENGINE_NAME_X", []string{"ENGINE_NAME"}}}
+	want := []flagcheck.Missing{{Name: "ENGINE_NAM", Near: []string{"ENGINE_NAME"}}, {Name: "ENGINE_NAME_X", Near: []string{"ENGINE_NAME"}}}
 	if diff := cmp.Diff(want, r.Missing); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -127,6 +127,25 @@ func TestCheckNamesWhatMayBeMeant(t *testing.T) {
 		if len(r.Missing) != 1 || !strings.HasPrefix(r.Missing[0].String(), want) || want == flag && r.Missing[0].String() != flag {
 			t.Errorf("%v; want %s", r.Missing, want)
 		}
+	}
+}
+
+// A flag that the text calls removed is not there; one that it calls deprecated
+// is, and worth a word.
+func TestCheckReadsWhatIsSaidOfAFlagsEnd(t *testing.T) {
+	h := flagcheck.Parse(`--draft, --draft-max N       the argument has been removed. use --spec-draft-n-max or
+                             --spec-ngram-mod-n-max
+                             (env: LLAMA_ARG_DRAFT_MAX)
+--mlock                      DEPRECATED in favor of load-mode: force
+                             (env: LLAMA_ARG_MLOCK)
+--dtype N                    'half' is deprecated
+`)
+	r := flagcheck.Check(engines.Check{Command: engines.Command{Args: []string{"--draft-max", "1", "--mlock", "--dtype", "a"}}}, h, "")
+	if len(r.Missing) != 1 || r.Missing[0].String() != "--draft-max: the argument has been removed. use --spec-draft-n-max or --spec-ngram-mod-n-max" {
+		t.Errorf("missing %q", r.Missing)
+	}
+	if want := []string{"--mlock is going away: DEPRECATED in favor of load-mode: force"}; !slices.Equal(r.Warnings, want) {
+		t.Errorf("warnings %q; want %q", r.Warnings, want)
 	}
 }
 

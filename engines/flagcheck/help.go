@@ -17,11 +17,13 @@ type Help struct {
 
 	flags     map[string]bool // as the text spells them
 	variables map[string]bool
-	alike     bool // dashes and underscores inside a name
-	oneDash   bool // -name and --name are the same flag, as for Go's package flag
+	ending    map[string]ending // flags that are going or gone
+	alike     bool              // dashes and underscores inside a name
+	oneDash   bool              // -name and --name are the same flag, as for Go's package flag
 }
 
 // Flags returns the flags that the text declares, each with its dashes, sorted.
+// Those that it says have been removed are not among them.
 func (h Help) Flags() []string { return slices.Sorted(maps.Keys(h.flags)) }
 
 // Has reports whether the text declares flag, which has its dashes and no
@@ -80,7 +82,12 @@ func Parse(text string) Help {
 	}
 	p := parser{flags: h.flags}
 	p.read(text)
-	h.Lines = p.lines
+	h.Lines, h.ending = p.lines, p.ending
+	for name, end := range h.ending {
+		if end.removed {
+			delete(h.flags, name)
+		}
+	}
 	h.alike, h.oneDash = alike(text), oneDash(h.flags)
 	h.Doubts = p.doubts(text)
 	return h

@@ -17,12 +17,14 @@ type parser struct {
 	last      entry
 	open      bool // the list of an entry goes on in the next line
 	cut       []string
+	ending    map[string]ending
 }
 
 // entry is the declaration of one flag with all its names.
 type entry struct {
 	names  []string
 	bare   bool   // nothing describes it yet
+	text   string // the first of its description
 	tail   string // the last line of its description, or of itself
 	header string // a section's title, if nothing followed it yet
 }
@@ -44,7 +46,7 @@ var (
 )
 
 func (p *parser) read(text string) {
-	p.described = make(map[string]bool)
+	p.described, p.ending = make(map[string]bool), make(map[string]ending)
 	usage := false
 	n := 0
 	for line := range strings.Lines(text) {
@@ -72,6 +74,7 @@ func (p *parser) read(text string) {
 			p.prose(trimmed, indent)
 		}
 	}
+	p.close()
 }
 
 // expand replaces tabs, which Go's package flag puts before descriptions.
@@ -106,6 +109,7 @@ func (p *parser) entry(trimmed string, boxed bool) {
 	if p.open {
 		p.last.names = append(p.last.names, names...)
 	} else {
+		p.close()
 		p.entries++
 		p.last = entry{names: names, bare: true}
 	}
@@ -115,9 +119,30 @@ func (p *parser) entry(trimmed string, boxed bool) {
 	}
 	p.last.tail = trimmed
 	p.open = rest == "" && strings.HasSuffix(trimmed, ",")
-	if rest != "" && p.last.bare {
+	if rest != "" {
+		p.describe(rest)
+	}
+}
+
+// describe adds a line to the description of the last entry.
+func (p *parser) describe(line string) {
+	if p.last.bare {
 		p.last.bare = false
 		p.explained++
+	}
+	if len(p.last.text) < enoughText {
+		p.last.text = strings.TrimSpace(p.last.text + " " + line)
+	}
+}
+
+// close looks at the description of the last entry, which is whole.
+func (p *parser) close() {
+	end := endingOf(p.last.text)
+	if end == (ending{}) {
+		return
+	}
+	for _, name := range p.last.names {
+		p.ending[name] = end
 	}
 }
 
@@ -125,6 +150,7 @@ func (p *parser) entry(trimmed string, boxed bool) {
 // stands further right, and is a title or a text between otherwise.
 func (p *parser) prose(trimmed string, indent int) {
 	if indent == 0 {
+		p.close()
 		p.last = entry{tail: trimmed}
 		if title.MatchString(trimmed) {
 			p.last.header = trimmed
@@ -132,10 +158,7 @@ func (p *parser) prose(trimmed string, indent int) {
 		return
 	}
 	p.last.header, p.last.tail = "", trimmed
-	if p.last.bare {
-		p.last.bare = false
-		p.explained++
-	}
+	p.describe(trimmed)
 }
 
 func (p *parser) usage(line string) {
