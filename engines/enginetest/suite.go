@@ -1,7 +1,9 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -29,8 +31,12 @@ func Run(t *testing.T, a engines.Adapter) {
 		t.Run(c.name, func(t *testing.T) {
 			s := *s
 			s.ctx = t.Context()
-			for _, f := range c.judge(&s) {
+			found := c.judge(&s)
+			for _, f := range found {
 				t.Error(f)
+			}
+			if s.skip != "" && len(found) == 0 {
+				t.Skip(s.skip)
 			}
 		})
 	}
@@ -44,7 +50,15 @@ type contract struct {
 
 func contracts() []contract {
 	return []contract{
+		{"description", describes},
+		{"checks", checkCommands},
+		{"help", helpTexts},
 		{"launch", goldenLaunches},
+		{"profiles", anyProfile},
+		{"refusals", refuses},
+		{"invalid", invalidProfiles},
+		{"concurrency", atOnce},
+		{"metrics", metricPages},
 	}
 }
 
@@ -54,6 +68,8 @@ type subject struct {
 	adapter  engines.Adapter
 	dir      string
 	update   bool
+	brief    bool   // leaves out what takes many calls
+	skip     string // why a part of the contract could not be judged
 	d        engines.Description
 	checks   []engines.Check
 	profiles []profileFile
@@ -110,4 +126,19 @@ func (fs *findings) add(contract, seen, advice string) {
 		}
 	}
 	*fs = append(*fs, finding{contract: contract, seen: seen, advice: advice})
+}
+
+// err adds every fault of an answer that is not valid.
+func (fs *findings) err(contract, at string, err error) {
+	if err == nil {
+		return
+	}
+	answer, ok := errors.AsType[*engines.AnswerError](err)
+	if !ok {
+		fs.add(contract, at+": "+err.Error(), "mend it")
+		return
+	}
+	for _, f := range answer.Faults {
+		fs.add(contract, fmt.Sprintf("%s, %s: %s %s", at, answer.Of, f.Field, f.Problem), cmp.Or(f.Advice, "mend it"))
+	}
 }
