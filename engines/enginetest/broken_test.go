@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,22 +12,19 @@ import (
 	"github.com/llmgw/llmgw/engines"
 )
 
-// judged returns what the suite finds wrong with an adapter, part by part.
-func judged(t *testing.T, a engines.Adapter, dir string) map[string]findings {
+// judged returns what a part of the suite finds wrong with an adapter.
+func judged(t *testing.T, a engines.Adapter, part string) findings {
 	t.Helper()
-	s, err := newSubject(t.Context(), a, dir, false)
+	s, err := newSubject(t.Context(), a, "testdata", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.brief = true
-	out := make(map[string]findings)
-	for _, c := range contracts() {
-		s := *s
-		if fs := c.judge(&s); len(fs) > 0 {
-			out[c.name] = fs
-		}
+	i := slices.IndexFunc(contracts(), func(c contract) bool { return c.name == part })
+	if i < 0 {
+		t.Fatalf("the suite has no part %s", part)
 	}
-	return out
+	return contracts()[i].judge(s)
 }
 
 // onLaunch breaks the launches of the toy that are launches.
@@ -251,7 +249,7 @@ func TestBrokenAdaptersAreFound(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, f := range judged(t, tt.toy, "testdata")[tt.part] {
+			for _, f := range judged(t, tt.toy, tt.part) {
 				if f.contract == "" || f.advice == "" {
 					t.Errorf("it is not said what is promised, or what to do: %q", f)
 				}

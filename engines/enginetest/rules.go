@@ -22,13 +22,13 @@ type launched struct {
 
 // rules are what holds for every launch.
 func (s *subject) rules(fs *findings, l launched) {
+	s.logs(fs, &l)
 	fs.err(contractValid, l.at, l.Validate())
 	s.serving(fs, l)
 	s.secret(fs, l)
 	s.own(fs, l)
 	s.cards(fs, l)
 	s.times(fs, l)
-	s.logs(fs, l)
 	for _, c := range l.commands() {
 		s.covered(fs, l, c)
 	}
@@ -290,13 +290,15 @@ func (s *subject) times(fs *findings, l launched) {
 var reference = regexp.MustCompile(`\$(?:\{(\w+)\}|(\w+))`)
 
 // logs: rules match lines that say something, and what they tell people has no
-// holes.
-func (s *subject) logs(fs *findings, l launched) {
-	rules := slices.Clone(l.Logs)
-	for _, sc := range l.Sidecars {
-		rules = append(rules, sc.Logs...)
+// holes. Rules that were judged before, as those of nearly all launches, are
+// taken out of l, for patterns take long to compile.
+func (s *subject) logs(fs *findings, l *launched) {
+	if slices.ContainsFunc(s.judged, func(rules []engines.LogRule) bool { return slices.Equal(rules, l.Logs) }) {
+		l.Logs = nil
+		return
 	}
-	for _, r := range rules {
+	s.judged = append(s.judged, l.Logs)
+	for _, r := range l.Logs {
 		match, err := regexp.Compile(r.Match)
 		if err != nil {
 			continue // Validate has said so

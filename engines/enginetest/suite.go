@@ -70,6 +70,7 @@ type subject struct {
 	update   bool
 	brief    bool   // leaves out what takes many calls
 	skip     string // why a part of the contract could not be judged
+	judged   [][]engines.LogRule
 	d        engines.Description
 	checks   []engines.Check
 	profiles []profileFile
