@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 )
@@ -28,7 +27,7 @@ type Rates struct {
 // OpenAI sets the headers X-Ratelimit-{Limit,Remaining,Reset}-{Requests,Tokens}
 // of the windows that are bounded. Resets are durations as Go writes them, such
 // as "6m0s", rounded up to the millisecond.
-func (r Rates) OpenAI(h http.Header) {
+func (r Rates) OpenAI(h map[string][]string) {
 	names := [6]string{
 		"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests",
 		"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens",
@@ -39,7 +38,7 @@ func (r Rates) OpenAI(h http.Header) {
 // Anthropic sets the headers Anthropic-Ratelimit-{Requests,Tokens}-{Limit,
 // Remaining,Reset} of the windows that are bounded. Resets are times in RFC 3339,
 // in UTC, rounded up to the second.
-func (r Rates) Anthropic(h http.Header) {
+func (r Rates) Anthropic(h map[string][]string) {
 	names := [6]string{
 		"Anthropic-Ratelimit-Requests-Limit", "Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset",
 		"Anthropic-Ratelimit-Tokens-Limit", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset",
@@ -50,7 +49,7 @@ func (r Rates) Anthropic(h http.Header) {
 // set sets three headers for each bounded window, under names in canonical form:
 // this is done for every answer, so the six texts are one, and their slices too.
 // Resets are times, or durations.
-func (r *Rates) set(h http.Header, names *[6]string, times bool) {
+func (r *Rates) set(h map[string][]string, names *[6]string, times bool) {
 	var room [160]byte
 	text := room[:0]
 	var ends [6]int
