@@ -323,3 +323,59 @@ func TestServerReload(t *testing.T) {
 	}
 	engine.stop(t)
 }
+
+// With a Redis that is away the log says so, and has nothing that is not the
+// log's: a driver's own line would not be JSON.
+func TestServerLogsJSONAlone(t *testing.T) {
+	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "100", "--json")
+	defer engine.stop(t)
+	file, dsn := filepath.Join(t.TempDir(), "server.yaml"), "sqlite:"+filepath.Join(t.TempDir(), "keys.db")
+	text := "listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: {format: json}\nshutdown: {grace: 0s}\nstore: {dsn: \"" + dsn +
+		"\"}\nlimits: {redis_url: \"redis://127.0.0.1:1\"}\nendpoints: [{id: a, url: \"" + engine.BaseURL + "\", models: [tiny]}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := must(t, "keys", "create", "-c", file, "--rpm", "5", "--json")
+	var made struct{ Key string }
+	if err := json.Unmarshal([]byte(out), &made); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "llmgw", "server", "-c", file)
+	logged, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	asked, away := false, false
+	for log := json.NewDecoder(logged); ; {
+		var line struct{ Msg, Listen string }
+		if err := log.Decode(&line); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case line.Msg == "serving":
+			for range 3 { // in a row tell that Redis is away
+				code, answer := askWith(t, made.Key, http.MethodPost, "http://"+line.Listen+"/v1/chat/completions",
+					`{"model": "tiny", "max_tokens": 2, "messages": [{"role": "user", "content": "Hello"}]}`)
+				if asked = true; code != http.StatusOK {
+					t.Errorf("%d %s", code, answer)
+				}
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+		case strings.HasPrefix(line.Msg, "redis cannot be asked"):
+			away = true
+		}
+	}
+	if !asked || !away {
+		t.Errorf("asked: %t; the log says that Redis is away: %t", asked, away)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/llmgw/llmgw/auth/limit/shared"
 	serverapp "github.com/llmgw/llmgw/cmd/internal/app/server"
 	server "github.com/llmgw/llmgw/cmd/internal/config/server"
 )
@@ -18,6 +19,7 @@ func (c *serverCmd) Run(ctx context.Context, streams Streams) error {
 	if err != nil {
 		return err
 	}
+	shared.QuietDriver() // its lines would stand between those of the log, which may be JSON
 	var level slog.LevelVar
 	log := loaded.Log.Logger(streams.Err, &level)
 	warn := func(l *server.Loaded) {
