@@ -128,7 +128,9 @@ type Rotation struct {
 	// days. A key that ends earlier by itself still does.
 	Overlap time.Duration
 	// Expires says when the new key ends, as [ParseExpiry] reads it. Empty: it
-	// lives as long as the old one was meant to when it was made.
+	// lives as long as the old one was meant to when it was made. It must be said
+	// of a key that ends and was changed since it was made, as a rotation changes
+	// it: how long that one was meant to live is not known any more.
 	Expires string
 }
 
@@ -152,13 +154,17 @@ func (s *Issuer) Rotate(ctx context.Context, id string, how Rotation, by By) (Is
 	}
 	k := old
 	k.CreatedAt, k.Replaces, k.Lineage = now, old.ID, cmp.Or(old.Lineage, old.ID)
-	if !old.ExpiresAt.IsZero() {
-		k.ExpiresAt = now.Add(old.ExpiresAt.Sub(old.CreatedAt))
-	}
-	if how.Expires != "" {
+	switch {
+	case how.Expires != "":
 		if k.ExpiresAt, err = ParseExpiry(how.Expires, now); err != nil {
 			return Issued{}, err
 		}
+	case old.ExpiresAt.IsZero():
+	case old.Revision > 1:
+		return Issued{}, fmt.Errorf("%w: expires: key %s was changed since it was made, as by a rotation, and ends %s; say when the new one is to end, such as 90d or never",
+			ErrInvalid, id, old.ExpiresAt.Format(time.RFC3339))
+	default:
+		k.ExpiresAt = now.Add(old.ExpiresAt.Sub(old.CreatedAt))
 	}
 	issued, err := s.create(ctx, k, nil, "key.rotate", by)
 	if err != nil {

@@ -302,7 +302,7 @@ func TestRotateRefuses(t *testing.T) {
 		{"revoked", auth.Rotation{}, auth.ErrNotUsable},
 		{"good", auth.Rotation{Overlap: -1}, auth.ErrInvalid},
 		{"good", auth.Rotation{Overlap: 1 << 62}, auth.ErrInvalid},
-		{"good", auth.Rotation{Expires: "never"}, auth.ErrInvalid},
+		{"good", auth.Rotation{Expires: "soon"}, auth.ErrInvalid},
 	} {
 		if _, err := s.Rotate(t.Context(), test.id, test.how, me); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.id, err, test.want)
@@ -310,6 +310,32 @@ func TestRotateRefuses(t *testing.T) {
 	}
 	if len(store.keys) != 3 || len(store.audits) != 0 {
 		t.Error("something was kept")
+	}
+}
+
+// A key that was given an end by a rotation says nothing of how long it was meant
+// to live: another key is not to end with the overlap.
+func TestRotateTwice(t *testing.T) {
+	for _, spec := range []auth.Spec{{}, {Expires: "90d"}} {
+		store := newStore()
+		s := newIssuer(t, store, nil)
+		first, err := s.Create(t.Context(), spec, me)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := first.Key.ID
+		if _, err := s.Rotate(t.Context(), id, auth.Rotation{Overlap: time.Hour}, me); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Rotate(t.Context(), id, auth.Rotation{Overlap: time.Hour}, me); !errors.Is(err, auth.ErrInvalid) || len(store.keys) != 2 {
+			t.Errorf("%v, %d keys; want it refused", err, len(store.keys))
+		}
+		for expires, end := range map[string]time.Time{"never": {}, "30d": start26.Truncate(time.Microsecond).Add(30 * 24 * time.Hour)} {
+			again, err := s.Rotate(t.Context(), id, auth.Rotation{Overlap: time.Hour, Expires: expires}, me)
+			if err != nil || !again.Key.ExpiresAt.Equal(end) {
+				t.Errorf("%v; the new key ends at %v, want %v", err, again.Key.ExpiresAt, end)
+			}
+		}
 	}
 }
 

@@ -83,13 +83,16 @@ func DecodeSpec(r io.Reader) (Spec, error) {
 
 // ParseExpiry reads when a key ends: a time as in 2027-01-31T00:00:00Z (RFC
 // 3339), or how long it lasts from now, as in 90d or 12h. It must be after now
-// and within a hundred years.
+// and within a hundred years. It is zero for never.
 func ParseExpiry(text string, now time.Time) (time.Time, error) {
+	if text == "never" {
+		return time.Time{}, nil
+	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		life, err := parseLife(text)
 		if err != nil {
-			return time.Time{}, fmt.Errorf("%w: expires: %q; want a time such as 2027-01-31T00:00:00Z, or how long, such as 90d or 12h",
+			return time.Time{}, fmt.Errorf("%w: expires: %q; want a time such as 2027-01-31T00:00:00Z, how long, such as 90d or 12h, or never",
 				ErrInvalid, short(text))
 		}
 		at = now.Add(life)
@@ -99,7 +102,7 @@ func ParseExpiry(text string, now time.Time) (time.Time, error) {
 	case !at.After(now):
 		return time.Time{}, fmt.Errorf("%w: expires: %s is in the past", ErrInvalid, at.Format(time.RFC3339))
 	case at.After(now.Add(maxLife)):
-		return time.Time{}, fmt.Errorf("%w: expires: %q is more than a hundred years from now; leave it out for never", ErrInvalid, short(text))
+		return time.Time{}, fmt.Errorf("%w: expires: %q is more than a hundred years from now; want never for no end", ErrInvalid, short(text))
 	}
 	return at, nil
 }
@@ -210,6 +213,8 @@ func CheckModels(list []string, m Models, allowUnknown bool) (warnings []string,
 		what := fmt.Sprintf("there is no model %q", short(p.text))
 		if near := nearest(p.text, names); len(near) > 0 {
 			what += ", but " + strings.Join(near, ", ")
+		} else if !allowUnknown && len(names) > 0 && len(names) <= mostListed {
+			what += ", but " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
 		}
 		if allowUnknown {
 			warnings = append(warnings, what+"; it allows nothing until there is")
@@ -244,6 +249,9 @@ func warnWildcard(p Pattern, m Models, names []string) string {
 	}
 	return ""
 }
+
+// mostListed is how many names are told where none is near.
+const mostListed = 8
 
 // nearest returns up to three names that may have been meant.
 func nearest(want string, names []string) []string {

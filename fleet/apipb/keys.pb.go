@@ -345,7 +345,7 @@ type CreateKeyRequest struct {
 	// AMOUNT/PERIOD or AMOUNT/PERIOD@ZONE, the period day, week, month or total.
 	// Empty: no bound.
 	Budget string `protobuf:"bytes,7,opt,name=budget,proto3" json:"budget,omitempty"`
-	// A time in RFC 3339, or how long, such as 90d or 12h. Empty: never.
+	// A time in RFC 3339, how long, such as 90d or 12h, or never. Empty: never.
 	Expires string `protobuf:"bytes,8,opt,name=expires,proto3" json:"expires,omitempty"`
 	// At most 32, of 128 bytes each, name and value.
 	Tags map[string]string `protobuf:"bytes,9,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -945,7 +945,8 @@ type RotateKeyRequest struct {
 	// How long the old key goes on, at most 365 days. Absent: it ends at once.
 	Overlap *durationpb.Duration `protobuf:"bytes,2,opt,name=overlap,proto3" json:"overlap,omitempty"`
 	// When the new key ends, as in CreateKeyRequest. Empty: it lives as long as
-	// the old one was meant to when it was made.
+	// the old one was meant to when it was made; an error if that is not known,
+	// since the old one was changed by a rotation.
 	Expires string `protobuf:"bytes,3,opt,name=expires,proto3" json:"expires,omitempty"`
 	// As in CreateKeyRequest.
 	Actor         string `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`
