@@ -269,6 +269,9 @@ func TestBudgetForOne(t *testing.T) {
 	if a.status != 429 || a.code() != "insufficient_quota" || a.header.Get("Retry-After") != "" || a.header.Get("X-Should-Retry") != "false" {
 		t.Errorf("a spent budget: %d %s: %v", a.status, a.body, a.header)
 	}
+	if all := auth.FormatAmount(worst(chatBody)); !strings.Contains(a.body, "may cost up to "+all+", more than is left of your key's budget of "+all+".") {
+		t.Errorf("a spent budget: %s", a.body)
+	}
 	g.idle()
 	g.balanced(id, 51)
 	g.secret(a)

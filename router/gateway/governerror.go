@@ -86,24 +86,44 @@ func shown(e *limit.LimitedError) *openai.Error {
 	wait := e.RetryAfter.Round(time.Millisecond)
 	switch e.Reason {
 	case limit.ReasonRequests:
-		out.Message = fmt.Sprintf("Your key may send %d requests a minute, and has. Try again in %v.", e.Limit, wait)
+		out.Message = fmt.Sprintf("Your key may send %s a minute, and has. Try again in %v.", requests(e.Limit), wait)
 	case limit.ReasonTokens:
-		out.Message = fmt.Sprintf("Your key may use %d tokens a minute and has %d left; this request may take %d. Try again in %v, or set a smaller max_tokens.",
+		out.Message = fmt.Sprintf("Your key may use %d tokens a minute and has %d left; this request may take %d. Try again in %v, or set max_tokens, or a smaller one.",
 			e.Limit, e.Remaining, e.Need, wait)
 	case limit.ReasonConcurrency:
-		out.Message = fmt.Sprintf("Your key may have %d requests under way, and has. Send the next one when one of them has ended.", e.Limit)
+		out.Message = fmt.Sprintf("Your key may have %s under way, and has. Send the next one when one has ended.", requests(e.Limit))
 	case limit.ReasonTooLarge:
-		out.Message = fmt.Sprintf("This request may take %d tokens, and your key may use %d in a whole minute. Send a shorter prompt, or set a smaller max_tokens.",
+		out.Message = fmt.Sprintf("This request may take %d tokens, and your key may use %d in a whole minute. Send a shorter prompt, or set max_tokens, or a smaller one.",
 			e.Need, e.Limit)
 	case limit.ReasonBudgetHeld:
 		out.Message = "What is left of your key's budget is held for its requests under way. Send this one again when one of them has ended."
 	case limit.ReasonBudget:
 		out.Type, out.Code = codeInsufficientQuota, codeInsufficientQuota
-		out.Message = "What is left of your key's budget is less than this request may cost. Set a smaller max_tokens, or ask whoever gave you the key for a larger budget."
+		out.Message = budgetMessage(e)
 	default:
 		out.Message = "Your key has reached a limit. Try again later."
 	}
 	return out
+}
+
+func requests(n int64) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d requests", n)
+}
+
+// budgetMessage says how far a request is from what its budget covers. What is
+// left of it is known to all routers together only.
+func budgetMessage(e *limit.LimitedError) string {
+	left, anew := "more than is left", ""
+	if e.Need > e.Limit {
+		left = "more than all"
+	} else if e.Reset > 0 {
+		anew = fmt.Sprintf(" It begins anew in %v.", max(e.Reset.Round(time.Minute), time.Minute))
+	}
+	return fmt.Sprintf("This request may cost up to %s, %s of your key's budget of %s. Set max_tokens, or a smaller one, or ask whoever gave you the key for a larger budget.%s",
+		auth.FormatAmount(e.Need), left, auth.FormatAmount(e.Limit), anew)
 }
 
 // unbounded refuses a request of a key with a budget of which nobody knows what it

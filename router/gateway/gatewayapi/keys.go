@@ -82,7 +82,7 @@ func (s *Keys) CreateKey(ctx context.Context, req *apipb.CreateKeyRequest) (*api
 	}
 	issued, err := s.issuer.Create(ctx, spec, by(req.GetActor()))
 	if err != nil {
-		return nil, storeError(err)
+		return nil, changeError(err)
 	}
 	return &apipb.CreateKeyResponse{Key: s.key(&issued.Key), Secret: issued.Secret.Reveal(), Warnings: issued.Warnings}, nil
 }
@@ -136,8 +136,11 @@ func (s *Keys) RevokeKey(ctx context.Context, req *apipb.RevokeKeyRequest) (*api
 		return nil, err
 	}
 	k, err := s.issuer.Revoke(ctx, req.GetId(), by(req.GetActor()))
+	if errors.Is(err, storage.ErrUnavailable) && s.deps.Told != nil {
+		return nil, api.Unavailable(errors.New("this server refuses the key from now on, but the store does not answer, and whether others will hear of it is not known; revoke the key again when it does: " + plain(err)))
+	}
 	if err != nil {
-		return nil, storeError(err)
+		return nil, changeError(err)
 	}
 	return &apipb.RevokeKeyResponse{Key: s.key(&k)}, nil
 }
@@ -149,7 +152,7 @@ func (s *Keys) RotateKey(ctx context.Context, req *apipb.RotateKeyRequest) (*api
 	}
 	issued, err := s.issuer.Rotate(ctx, req.GetId(), auth.Rotation{Overlap: req.GetOverlap().AsDuration(), Expires: req.GetExpires()}, by(req.GetActor()))
 	if err != nil && !errors.Is(err, auth.ErrHalfRotated) {
-		return nil, storeError(err)
+		return nil, changeError(err)
 	}
 	out := &apipb.RotateKeyResponse{Key: s.key(&issued.Key), Secret: issued.Secret.Reveal(), Warnings: issued.Warnings}
 	if err != nil {
@@ -268,6 +271,14 @@ func (s *Keys) key(k *storage.Key) *apipb.Key {
 	return out
 }
 
+// changeError is storeError of what was to change something.
+func changeError(err error) error {
+	if errors.Is(err, storage.ErrUnavailable) {
+		return api.Unavailable(errors.New("the store does not answer, and whether something was changed is not known: " + plain(err)))
+	}
+	return storeError(err)
+}
+
 // storeError is an error of auth or a store in the API's terms.
 func storeError(err error) error {
 	switch {
@@ -282,7 +293,7 @@ func storeError(err error) error {
 	case errors.Is(err, storage.ErrConflict):
 		return api.Unavailable(errors.New("others change the key at the same time; try again"))
 	case errors.Is(err, storage.ErrUnavailable):
-		return api.Unavailable(errors.New("the store does not answer, and whether something was changed is not known: " + plain(err)))
+		return api.Unavailable(errors.New("the store does not answer: " + plain(err)))
 	}
 	return err
 }
@@ -297,7 +308,7 @@ func plain(err error) string {
 		}
 		parts = append(parts, strings.TrimSpace(line))
 	}
-	return strings.Join(parts, "; ")
+	return strings.ReplaceAll(strings.Join(slices.Compact(parts), "; "), ":; ", ": ")
 }
 
 // page is a page of a list.

@@ -229,10 +229,14 @@ func TestKeysAway(t *testing.T) {
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keys.RevokeKey(t.Context(), &apipb.RevokeKeyRequest{Id: "key_1"}); !errors.Is(err, api.ErrUnavailable) || len(heard.revoked) != 1 {
+	if _, err := keys.RevokeKey(t.Context(), &apipb.RevokeKeyRequest{Id: "key_1"}); !errors.Is(err, api.ErrUnavailable) || len(heard.revoked) != 1 ||
+		!strings.Contains(err.Error(), "this server refuses the key from now on") {
 		t.Errorf("%v, told of %v", err, heard.revoked)
 	}
-	if _, err := keys.ListKeys(t.Context(), &apipb.ListKeysRequest{}); !errors.Is(err, api.ErrUnavailable) {
+	if _, err := keys.CreateKey(t.Context(), &apipb.CreateKeyRequest{}); !errors.Is(err, api.ErrUnavailable) || !strings.Contains(err.Error(), "whether something was changed") {
+		t.Errorf("create: %v", err)
+	}
+	if _, err := keys.ListKeys(t.Context(), &apipb.ListKeysRequest{}); !errors.Is(err, api.ErrUnavailable) || strings.Contains(err.Error(), "changed") {
 		t.Errorf("list: %v", err)
 	}
 }
