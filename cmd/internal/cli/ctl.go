@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/term"
 	"google.golang.org/protobuf/proto"
 
+	server "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/fleet/api"
 )
 
@@ -23,8 +25,9 @@ type ctlCmd struct {
 
 // ctlFlags are those of every verb that asks a server.
 type ctlFlags struct {
-	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" help:"Admin listener of the server to ask. Default ${default}."`
-	JSON  bool   `name:"json" help:"Print one JSON object."`
+	Config string `short:"c" placeholder:"FILE" help:"Configuration of the server, which says where its admin listener is."`
+	Admin  string `placeholder:"URL" help:"Admin listener of the server to ask. Default: admin_listen of the configuration, http://127.0.0.1:9090 without one."`
+	JSON   bool   `name:"json" help:"Print one JSON object."`
 }
 
 // ctlTime bounds a question to a server.
@@ -32,14 +35,26 @@ const ctlTime = 30 * time.Second
 
 // Validate makes the URL a matter of usage.
 func (f *ctlFlags) Validate() error {
+	if f.Admin == "" {
+		return nil
+	}
 	if err := (api.ClientConfig{URL: f.Admin}).Validate(); err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}
 	return nil
 }
 
-// client returns a client of the server.
+// client finds out where the server is and returns a client of it.
 func (f *ctlFlags) client() (*api.Client, error) {
+	if f.Admin == "" {
+		cfg, err := server.Load(f.Config, environ())
+		if err != nil {
+			return nil, err
+		}
+		if f.Admin = adminURL(cfg); f.Admin == "" {
+			return nil, fmt.Errorf("which port the admin listener has is not known from %s; name it with --admin", cmp.Or(f.Config, "the variables"))
+		}
+	}
 	return api.NewClient(api.ClientConfig{URL: f.Admin})
 }
 
@@ -59,7 +74,7 @@ func show[M proto.Message](f *ctlFlags, w io.Writer, m M, text func(io.Writer, M
 // failed says what to do about an error of a call.
 func (f *ctlFlags) failed(err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens at %s: is llmgw server running on this machine? Its admin listener is admin_listen in the configuration, which --admin names", f.Admin)
+		return fmt.Errorf("nothing listens at %s: is llmgw server running on this machine? Its admin listener is admin_listen in the configuration; name one with -c, or it with --admin", f.Admin)
 	}
 	e, ok := errors.AsType[*connect.Error](err)
 	if !ok {

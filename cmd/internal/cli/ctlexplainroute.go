@@ -35,7 +35,7 @@ func (c *explainRouteCmd) Run(ctx context.Context, streams Streams) error {
 	}
 	client, err := c.client()
 	if err != nil {
-		return err
+		return fmt.Errorf("ctl explain-route: %w", err)
 	}
 	ctx, cancel := withTime(ctx)
 	defer cancel()

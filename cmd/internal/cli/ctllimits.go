@@ -20,7 +20,7 @@ type ctlLimitsCmd struct {
 func (c *ctlLimitsCmd) Run(ctx context.Context, streams Streams) error {
 	client, err := c.client()
 	if err != nil {
-		return err
+		return fmt.Errorf("ctl limits: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, ctlTime)
 	defer cancel()

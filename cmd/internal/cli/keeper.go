@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,10 +84,7 @@ func (f *keeperFlags) open(ctx context.Context, streams Streams, how use) (*keep
 	if err != nil {
 		return nil, err
 	}
-	url := f.Admin
-	if _, port, err := net.SplitHostPort(cfg.AdminListen); url == "" && err == nil && port != "0" {
-		url = "http://" + dialable(cfg.AdminListen)
-	}
+	url := cmp.Or(f.Admin, adminURL(cfg))
 	why := "which port the admin listener has is not known"
 	if url != "" {
 		k, reason, err := f.ask(ctx, url)
@@ -108,6 +106,15 @@ func (f *keeperFlags) open(ctx context.Context, streams Streams, how use) (*keep
 		fmt.Fprintf(streams.Err, "llmgw: warning: auth.enabled is false in %s, so that its server asks nobody for a key\n", f.Config)
 	}
 	return f.local(ctx, cfg, dsn, how)
+}
+
+// adminURL is where a configuration puts the admin listener; empty if a port is
+// to be free.
+func adminURL(cfg *server.Loaded) string {
+	if _, port, err := net.SplitHostPort(cfg.AdminListen); err != nil || port == "0" {
+		return ""
+	}
+	return "http://" + dialable(cfg.AdminListen)
 }
 
 // ask returns the server that answers at a URL as keeper. Without one it returns

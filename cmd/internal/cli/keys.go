@@ -31,8 +31,8 @@ type keysCmd struct {
 
 type keysCreateCmd struct {
 	keeperFlags
-	Name               string            `placeholder:"TEXT" help:"What its owner calls it."`
-	Owner              string            `placeholder:"TEXT" help:"Who pays: a person or a team."`
+	Name               *string           `placeholder:"TEXT" help:"What its owner calls it."`
+	Owner              *string           `placeholder:"TEXT" help:"Who pays: a person or a team."`
 	Models             []string          `sep:"none" placeholder:"LIST" help:"Models that it may use, with commas between: names, and patterns such as b/*. Without it every model."`
 	AllowUnknownModels bool              `help:"Take names of models that there are not yet."`
 	Band               *string           `placeholder:"BAND" help:"Priority class. Without it the default band."`
@@ -41,16 +41,16 @@ type keysCreateCmd struct {
 	Concurrency        *int64            `placeholder:"N" help:"Requests at once."`
 	Budget             *string           `placeholder:"AMOUNT/PERIOD[@ZONE]" help:"What it may spend in a day, week, month or in total, such as 1.50/day or 100/month@Europe/Berlin. Days begin in UTC without a zone."`
 	MayExplain         bool              `help:"Let its requests learn which endpoints there are and how one is chosen, by the header x-llmgw-explain."`
-	Expires            *string           `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-31T00:00:00Z, or how long it lives, such as 90d or 12h. Without it never."`
+	Expires            *string           `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-31T00:00:00Z, how long it lives, such as 90d or 12h, or never. Without it never."`
 	Tag                map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"A tag of yours; may be given several times."`
 	JSON               bool              `name:"json" help:"Print one JSON object, with id and key."`
 }
 
-// request is what the flags ask for. An empty value is refused where it would
-// mean less than was meant: a script's variable that is not set.
+// request is what the flags ask for. An empty value is refused, since it means
+// less than was meant: a script's variable that is not set.
 func (c *keysCreateCmd) request() (*apipb.CreateKeyRequest, error) {
 	req := &apipb.CreateKeyRequest{
-		Name: c.Name, Owner: c.Owner, AllowUnknownModels: c.AllowUnknownModels, MayExplain: c.MayExplain, Tags: c.Tag, Actor: actor(),
+		AllowUnknownModels: c.AllowUnknownModels, MayExplain: c.MayExplain, Tags: c.Tag, Actor: actor(),
 		Limits: &apipb.KeyLimits{RequestsPerMinute: c.RPM, TokensPerMinute: c.TPM, Concurrency: c.Concurrency},
 	}
 	for _, list := range c.Models {
@@ -65,7 +65,7 @@ func (c *keysCreateCmd) request() (*apipb.CreateKeyRequest, error) {
 		flag string
 		from *string
 		to   *string
-	}{{"band", c.Band, &req.Band}, {"budget", c.Budget, &req.Budget}, {"expires", c.Expires, &req.Expires}} {
+	}{{"name", c.Name, &req.Name}, {"owner", c.Owner, &req.Owner}, {"band", c.Band, &req.Band}, {"budget", c.Budget, &req.Budget}, {"expires", c.Expires, &req.Expires}} {
 		switch {
 		case t.from == nil:
 		case *t.from == "":
@@ -409,6 +409,7 @@ func (c *keysRotateCmd) Run(ctx context.Context, streams Streams) error {
 		if made.NotEnded != nil {
 			return fmt.Errorf("%s; the new key is good, and the old one goes on: llmgw keys revoke %s, when the new one is in use", *made.NotEnded, c.ID)
 		}
+		fmt.Fprintf(streams.Err, "llmgw: the new key %s: %s\n", made.Key.GetId(), stateText(made.Key))
 		if made.Old != nil {
 			fmt.Fprintf(streams.Err, "llmgw: the old key %s: %s\n", made.Old.GetId(), stateText(made.Old))
 		}

@@ -166,7 +166,8 @@ func TestKeysByServer(t *testing.T) {
 
 	out, errs = must(t, "keys", "rotate", made.ID, "--admin", a.url, "--overlap", "7d")
 	id, secret, ok := strings.Cut(strings.TrimPrefix(out, "id: "), "\nkey: ")
-	if others.WriteString(errs); !ok || !strings.HasPrefix(secret, "llmgw_") || !strings.Contains(errs, "the old key "+made.ID+": usable until ") {
+	if others.WriteString(errs); !ok || !strings.HasPrefix(secret, "llmgw_") || !strings.Contains(errs, "the old key "+made.ID+": usable until ") ||
+		!strings.Contains(errs, "the new key "+id+": usable\n") {
 		t.Errorf("rotate: %q %q", out, errs)
 	}
 	for _, cmd := range [][]string{{"ctl", "limits"}, {"keys", "show"}} {

@@ -67,6 +67,8 @@ func TestKeysRefused(t *testing.T) {
 		{"keys create --store sqlite:keys.db --models ”", 1, "^$", "--models has an empty name"},
 		{"keys create --store sqlite:keys.db --expires ”", 1, "^$", "--expires is empty"},
 		{"keys create --store sqlite:keys.db --budget ”", 1, "^$", "--budget is empty"},
+		{"keys create --store sqlite:keys.db --name ”", 1, "^$", "--name is empty"},
+		{"keys create --store sqlite:keys.db --owner ”", 1, "^$", "--owner is empty"},
 		{"keys create --store mysql://u:canary@host/db", 80, "^$", "--store: .*its scheme is neither sqlite nor postgres"},
 		{"keys list --admin localhost", 80, "^$", "--admin: "},
 		{"keys show", 80, "^$", "<id>"},
@@ -76,8 +78,12 @@ func TestKeysRefused(t *testing.T) {
 		{"keys rotate key_a --overlap lately --store sqlite:keys.db", 1, "^$", `--overlap: "lately"; want such as 7d, 24h or 30m`},
 		{"keys rotate key_a --expires ”", 1, "^$", "--expires is empty"},
 		{"ctl limits key_a --admin http://127.0.0.1:1", 1, "^$", "^llmgw: ctl limits: nothing listens at http://127.0.0.1:1"},
+		{"ctl limits key_a -c server.yaml", 1, "^$", "^llmgw: ctl limits: nothing listens at http://127.0.0.1:1"},
+		{"ctl limits key_a -c gone.yaml", 1, "^$", "^llmgw: ctl limits: open gone.yaml"},
+		{"ctl limits key_a --admin 127.0.0.1:1", 80, "^$", "--admin: .*is no URL"},
 		// Models and bands are checked against a configuration.
 		{"keys create -c server.yaml --store sqlite:keys.db --models big,smal --band golden", 1, "^$", `band: there is no "golden"; want one of platinum, gold,.*there is no model "smal", but small`},
+		{"keys create -c server.yaml --store sqlite:keys.db --models tiny", 1, "^$", `there is no model "tiny", but big, large, small\n`},
 		{"keys create -c server.yaml --store sqlite:keys.db --models large,small --band gold", 0, "^id: ", "warning: auth.enabled is false in server.yaml"},
 	})
 }
@@ -114,6 +120,8 @@ func TestStoreRefused(t *testing.T) {
 		{"usage --store sqlite:a.db", 0, "^Nothing was used in that time.\n$", ""},
 		{"usage --store sqlite:a.db --csv", 0, "^request_id,at,key_id,", ""},
 		{"usage --csv --json", 80, "^$", "--csv and --json"},
+		{"usage --csv --by key", 80, "^$", "--by and --csv|--csv and --by"},
+		{"usage --store sqlite:a.db --key llmgw_canary", 1, "^$", "begins like a key itself"},
 		{"usage --store sqlite:a.db --by day,week", 1, "^$", `--by: "week"; want one or more of day, key, model, owner`},
 		{"usage --store sqlite:a.db --by day,day", 1, "^$", `--by: "day" is there twice`},
 		{"usage --store sqlite:a.db --from lately", 1, "^$", `--from: "lately": want how long ago, such as 7d`},

@@ -21,15 +21,15 @@ import (
 
 type usageCmd struct {
 	keeperFlags
-	By      string `default:"day,key,model" placeholder:"LIST" help:"What the lines of the table are of: any of day, key, owner and model, with commas between. Default ${default}."`
-	From    string `default:"7d" placeholder:"WHEN" help:"From when on: how long ago, such as 7d (days of UTC, today's among them) or 12h, a day such as 2026-11-30, or a time such as 2026-11-30T12:00:00Z. Default ${default}."`
-	To      string `placeholder:"WHEN" help:"Before when: as --from. Without it until now."`
-	Key     string `placeholder:"ID" help:"Only that key's, by its ID."`
-	Lineage string `placeholder:"ID" help:"Only that of a key and of those that replaced it, by the ID of the first."`
-	Owner   string `placeholder:"TEXT" help:"Only that owner's."`
-	Model   string `placeholder:"NAME" help:"Only that model's, by its canonical name."`
-	CSV     bool   `name:"csv" xor:"form" help:"Export a row a request instead of the table, as CSV."`
-	JSON    bool   `name:"json" xor:"form" help:"Export a row a request instead of the table, as a JSON object a line."`
+	By      *string `xor:"form" placeholder:"LIST" help:"What the lines of the table are of: any of day, key, owner and model, with commas between. Default day,key,model."`
+	From    string  `default:"7d" placeholder:"WHEN" help:"From when on: how long ago, such as 7d (days of UTC, today's among them) or 12h, a day such as 2026-11-30, or a time such as 2026-11-30T12:00:00Z. Default ${default}."`
+	To      string  `placeholder:"WHEN" help:"Before when: as --from. Without it until now."`
+	Key     string  `placeholder:"ID" help:"Only that key's, by its ID."`
+	Lineage string  `placeholder:"ID" help:"Only that of a key and of those that replaced it, by the ID of the first."`
+	Owner   string  `placeholder:"TEXT" help:"Only that owner's."`
+	Model   string  `placeholder:"NAME" help:"Only that model's, by its canonical name."`
+	CSV     bool    `name:"csv" xor:"form" help:"Export a row a request instead of the table, as CSV."`
+	JSON    bool    `name:"json" xor:"form" help:"Export a row a request instead of the table, as a JSON object a line."`
 }
 
 // Run says what was used.
@@ -38,7 +38,11 @@ func (c *usageCmd) Run(ctx context.Context, streams Streams) error {
 	if err != nil {
 		return fmt.Errorf("usage: %w", err)
 	}
-	by, err := parseBy(c.By)
+	columns := "day,key,model"
+	if c.By != nil {
+		columns = *c.By
+	}
+	by, err := parseBy(columns)
 	if err != nil {
 		return fmt.Errorf("usage: --by: %w", err)
 	}
