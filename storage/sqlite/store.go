@@ -42,6 +42,23 @@ var (
 type database struct {
 	write *sql.DB // one connection
 	read  *sql.DB
+
+	path string
+	file fs.FileInfo // of path when it was opened
+}
+
+// there reports whether the file still stands where it was opened. If it was moved
+// away, what is written goes to where nobody will look for it; and if another one is
+// in its place, connections that are made later would read that.
+func (d *database) there() error {
+	info, err := os.Stat(d.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s was removed or renamed while it was open; put it back, or restart what has it open to begin with an empty one", d.path)
+	case err == nil && !os.SameFile(info, d.file):
+		return fmt.Errorf("another file was put in the place of %s while it was open; put the old one back, or restart what has it open to go on with the new one", d.path)
+	}
+	return nil // and what else may be wrong SQLite finds itself
 }
 
 func (d *database) close() error { return errors.Join(d.read.Close(), d.write.Close()) }
@@ -163,11 +180,15 @@ func (s *Store) isClosed() bool {
 // database returns the open file, or why there is none.
 func (s *Store) database() (*database, error) {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.db == nil {
-		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, s.why)
+	db, why := s.db, s.why
+	s.mu.RUnlock()
+	if db != nil {
+		why = db.there()
 	}
-	return s.db, nil
+	if why != nil {
+		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, why)
+	}
+	return db, nil
 }
 
 // update runs f in a transaction of the connection that writes, as a whole or
@@ -266,7 +287,10 @@ func (s *Store) tryOpen(ctx context.Context, path string, texts []string) (_ *da
 	if v == 0 {
 		settings.Set("_auto_vacuum", "INCREMENTAL") // only before anything is written
 	}
-	db := &database{}
+	db := &database{path: path}
+	if db.file, err = os.Stat(path); err != nil {
+		return nil, err
+	}
 	if db.write, err = s.connect(path, 1, settings); err != nil {
 		return nil, err
 	}
