@@ -527,6 +527,30 @@ func TestStoreHangs(t *testing.T) {
 	})
 }
 
+// While nobody is asked because that has failed just now, nothing works again: who
+// calls Maintain every second does not hear so in between.
+func TestMaintainWhilePaused(t *testing.T) {
+	bank, away := newBank(), true
+	bank.fail = func() (before, after bool) { return away, false }
+	l, s := newLimiter(t, bank), daily(t, 1000)
+	now := monday()
+	if _, err := l.Acquire(t.Context(), now, s, limit.Request{CostNanos: 10}); !errors.Is(err, limit.ErrUnavailable) {
+		t.Fatalf("%v; want ErrUnavailable", err)
+	}
+	pause := limit.DefaultConfig().FundPause
+	for range 40 {
+		now = now.Add(pause / 4)
+		if err := l.Maintain(t.Context(), now); err == nil {
+			t.Fatalf("the store is away, and Maintain found nothing wrong at %v", now.Sub(monday()))
+		}
+	}
+	away = false
+	now = now.Add(2 * pause)
+	if err := l.Maintain(t.Context(), now); err != nil {
+		t.Errorf("the store is back: %v", err)
+	}
+}
+
 func TestSourcePanics(t *testing.T) {
 	l, s := newLimiter(t, limit.Restore(func(context.Context, limit.BudgetID) (int64, error) { panic("mine") })), daily(t, 1000)
 	func() {

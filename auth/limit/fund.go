@@ -122,12 +122,17 @@ func (f *flight) claim() {
 // Maintain does what slices need now and then, such as every second: it asks
 // ahead for budgets that will soon need it, asks again what was left without an
 // answer, and gives back what is not needed. It returns the first error, and goes
-// on from there the next time. Limiters whose budgets are whole need it not. Calls
+// on from there the next time; while nobody is asked because that failed just now
+// (FundPause), it returns that error. Limiters whose budgets are whole need it not. Calls
 // must not overlap.
 func (l *Limiter) Maintain(ctx context.Context, now time.Time) error {
+	var paused error
 	for i := range l.shards {
 		sh := &l.shards[i]
-		flights, returns := l.due(sh, now)
+		flights, returns, failed := l.due(sh, now)
+		if paused == nil {
+			paused = failed
+		}
 		for n, r := range returns {
 			if err := l.giveBack(ctx, r); err != nil {
 				sh.mu.Lock()
@@ -142,7 +147,7 @@ func (l *Limiter) Maintain(ctx context.Context, now time.Time) error {
 			}
 		}
 	}
-	return nil
+	return paused
 }
 
 func (l *Limiter) giveBack(ctx context.Context, r Return) error {
@@ -185,8 +190,9 @@ func (sh *shard) drain(now time.Time) {
 	}
 }
 
-// due collects what is to be done for a shard.
-func (l *Limiter) due(sh *shard, now time.Time) (flights []*flight, returns []Return) {
+// due collects what is to be done for a shard. paused says why something of it has
+// to wait.
+func (l *Limiter) due(sh *shard, now time.Time) (flights []*flight, returns []Return, paused error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for _, g := range sh.unsure {
@@ -201,7 +207,9 @@ func (l *Limiter) due(sh *shard, now time.Time) (flights []*flight, returns []Re
 				continue
 			}
 			if g.unsure != "" {
-				if !now.Before(g.pause) {
+				if now.Before(g.pause) {
+					paused = fmt.Errorf("limit: ask for a slice of the budget of %s: %w", g.id.Subject, g.failed)
+				} else {
 					flights = append(flights, l.depart(sh, sub, g, now, 0))
 				}
 				continue
@@ -229,7 +237,7 @@ func (l *Limiter) due(sh *shard, now time.Time) (flights []*flight, returns []Re
 		}
 	}
 	returns, sh.returns = sh.returns, nil
-	return flights, returns
+	return flights, returns, paused
 }
 
 // abandon ends flights that did not set out because of an error, and returns it.
