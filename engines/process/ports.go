@@ -61,21 +61,52 @@ func (e *PortsError) Unwrap() error { return ErrPorts }
 // machine, and who. It asks the kernel by taking the port for a moment; what
 // only waits for its last packets counts as a holder too, since engines differ
 // in whether they can bind then.
-func PortHolder(port int) (Holder, bool) { return portHolder(port, strictly) }
-
-// portHolder is PortHolder with a say in how the port is taken: with nil, as
-// servers usually do, past what only waits for last packets.
-func portHolder(port int, control func(string, string, syscall.RawConn) error) (Holder, bool) {
-	l, err := (&net.ListenConfig{Control: control}).Listen(context.Background(), "tcp", ":"+strconv.Itoa(port))
-	if err == nil {
-		return Holder{}, l.Close() != nil
+func PortHolder(port int) (Holder, bool) {
+	if err := bind(port, strictly); err != nil {
+		return holder(port, err), true
 	}
+	return Holder{}, false
+}
+
+// bind takes the port for a moment as a server does, with whatever control adds.
+func bind(port int, control func(string, string, syscall.RawConn) error) error {
+	l, err := (&net.ListenConfig{Control: control}).Listen(context.Background(), "tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// unfree returns those of the ports that a server cannot bind, and why not.
+func unfree(ports []int) map[int]error {
+	held := map[int]error{}
+	for _, port := range ports {
+		if err := bind(port, nil); err != nil {
+			held[port] = err
+		}
+	}
+	return held
+}
+
+// portsError names the holders of ports, nil if there are none.
+func portsError(problem string, held map[int]error) error {
+	if len(held) == 0 {
+		return nil
+	}
+	e := &PortsError{Problem: problem}
+	for _, port := range slices.Sorted(maps.Keys(held)) {
+		e.Holders = append(e.Holders, holder(port, held[port]))
+	}
+	return e
+}
+
+func holder(port int, err error) Holder {
 	h := holderOf(port)
 	h.Port, h.Problem = port, err.Error()
-	if cause := new(syscall.Errno); errors.As(err, cause) {
+	if cause, ok := errors.AsType[syscall.Errno](err); ok {
 		h.Problem = cause.Error()
 	}
-	return h, true
+	return h
 }
 
 // PortsConfig says which ports engines get. Start from [DefaultPortsConfig].

@@ -81,7 +81,7 @@ func CommandHash(l engines.Launch) string {
 
 // marker is the value of [Marker] in the environment of a process of the start.
 func (r *record) marker(process string) string {
-	return fmt.Sprintf("%s/%d/%s/%s", r.ID, r.Generation, r.Start, process)
+	return Mark{ID: r.ID, Generation: r.Generation, Start: r.Start, Process: process}.String()
 }
 
 func readRecord(dir string) (*record, error) {

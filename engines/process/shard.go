@@ -36,7 +36,9 @@ type Shard struct {
 
 	// turn is held by Stop and Detach.
 	turn chan struct{}
-	gone bool // holder of turn only: stopped or let go, and lock given back
+	// left is closed when the shard was stopped or let go and the lock given
+	// back. The holder of turn closes it.
+	left chan struct{}
 
 	// The goroutine that attends, and after it the holder of turn, alone.
 	record *record
@@ -62,9 +64,11 @@ type proc struct {
 }
 
 // ended reports whether the process has ended.
-func (p *proc) ended() bool {
+func (p *proc) ended() bool { return isClosed(p.exited) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-p.exited:
+	case <-c:
 		return true
 	default:
 		return false
@@ -118,14 +122,8 @@ func (r *Runner) prepare(spec Spec, rec *record) error {
 	if err := r.vacant(spec, rec.Boot); err != nil {
 		return err
 	}
-	var held []Holder
-	for _, port := range spec.Ports {
-		if h, ok := portHolder(port, nil); ok {
-			held = append(held, h)
-		}
-	}
-	if len(held) > 0 {
-		return &PortsError{Holders: held, Problem: "the shard's ports are not free"}
+	if err := portsError("the shard's ports are not free", unfree(spec.Ports)); err != nil {
+		return err
 	}
 	root, err := os.OpenRoot(spec.Dir)
 	if err != nil {
@@ -174,7 +172,7 @@ func (r *Runner) shard(dir, secret string, rec *record, lock *os.File) *Shard {
 	s := &Shard{
 		runner: r, id: rec.ID, dir: dir, secret: secret, roles: roles(rec.Launch), lock: lock,
 		log:  r.deps.Logger.With("shard", rec.ID, "generation", rec.Generation),
-		done: make(chan struct{}), turn: make(chan struct{}, 1),
+		done: make(chan struct{}), turn: make(chan struct{}, 1), left: make(chan struct{}),
 		record: rec, procs: make([]*proc, len(rec.Processes)),
 		changed: make(chan struct{}),
 	}
@@ -286,7 +284,9 @@ func withSecret(text, secret string) string {
 
 // fail ends the shard's life as far as it goes by itself.
 func (s *Shard) fail(failure *FailedError) {
-	s.log.Error("shard failed", "process", failure.Process, "err", failure)
+	// The lines that were printed last are for those who may see the status: the
+	// requests of clients can stand in them.
+	s.log.Error("shard failed", "process", failure.Process, "why", failure.Class.Error(), "exit", failure.Exit, "reason", failure.Reason, "advice", failure.Advice)
 	s.update(func(status *Status) {
 		status.State, status.Failure = StateFailed, failure
 		status.Process, status.Reason = failure.Process, failure.Reason
@@ -320,10 +320,10 @@ func (s *Shard) Detach() {
 
 // letGo gives back what attending takes. The holder of turn calls it.
 func (s *Shard) letGo() {
-	if s.gone {
+	if isClosed(s.left) {
 		return
 	}
-	s.gone = true
+	defer close(s.left)
 	if s.unwatch != nil {
 		s.unwatch()
 	}

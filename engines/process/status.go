@@ -166,7 +166,8 @@ type FailedError struct {
 	Lines []string
 }
 
-// Error returns everything in one line, with the last three lines of output.
+// Error returns everything in one line, with the last three lines of output but
+// for an engine that served: the requests of clients can stand in them.
 func (e *FailedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "process: shard %s: %s %v", e.Shard, e.Process, e.Class)
@@ -182,7 +183,7 @@ func (e *FailedError) Error() string {
 	if e.Advice != "" {
 		b.WriteString("; " + e.Advice)
 	}
-	if n := len(e.Lines); n > 0 {
+	if n := len(e.Lines); n > 0 && e.Phase != engines.PhaseListening {
 		b.WriteString("; last output: " + strings.Join(e.Lines[max(0, n-3):], " | "))
 	}
 	return b.String()
@@ -213,7 +214,8 @@ func (s Status) clone() Status {
 
 // Wait blocks until the shard is in state want, or, on its way to being ready,
 // has passed it. It returns early where that cannot happen any more: with the
-// [*FailedError] of a shard that failed, or with [ErrStopped].
+// [*FailedError] of a shard that failed, with [ErrStopped], or with
+// [ErrDetached].
 func (s *Shard) Wait(ctx context.Context, want State) (Status, error) {
 	for {
 		status, changed := s.Changed()
@@ -222,6 +224,10 @@ func (s *Shard) Wait(ctx context.Context, want State) (Status, error) {
 		}
 		select {
 		case <-changed:
+		case <-s.left:
+			if status, _ = s.Changed(); status.State != StateStopped {
+				return status, fmt.Errorf("%w: %s", ErrDetached, s.id)
+			}
 		case <-ctx.Done():
 			return status, fmt.Errorf("process: wait until shard %s is %v, it is %v: %w", s.id, want, status.State, context.Cause(ctx))
 		}

@@ -52,7 +52,7 @@ func (s *Shard) Stop(ctx context.Context) error {
 		s.letGo()
 		return nil
 	}
-	if s.gone {
+	if isClosed(s.left) {
 		return fmt.Errorf("%w: %s", ErrDetached, s.id)
 	}
 	s.cancel(ErrStopped)
@@ -89,14 +89,18 @@ func (s *Shard) end(ctx context.Context) error {
 	}
 	// What was started and never recorded, and what belongs to no process.
 	rest := &group{marker: s.record.marker("")}
-	if _, err := s.kill(ctx, rest, nil); err != nil {
+	if _, err := s.runner.kill(ctx, s.id, rest, time.Now()); err != nil {
 		return fmt.Errorf("process: stop shard %s: %w", s.id, err)
 	}
 	return s.portsFree(ctx)
 }
 
-// pause is how long to wait between two looks at what is ending.
-const pause = 10 * time.Millisecond
+// The time between two looks at what is ending grows: a look costs as much as
+// there are processes on the machine.
+const (
+	leastPause = 5 * time.Millisecond
+	mostPause  = 200 * time.Millisecond
+)
 
 // endOne ends one process and what belongs to it.
 func (s *Shard) endOne(ctx context.Context, p *proc) error {
@@ -120,7 +124,7 @@ func (s *Shard) endOne(ctx context.Context, p *proc) error {
 	if grace.Before(linger) {
 		linger = grace
 	}
-	killed, err := s.kill(ctx, &p.group, &linger)
+	killed, err := s.runner.kill(ctx, s.id, &p.group, linger)
 	if err != nil {
 		return err
 	}
@@ -152,11 +156,10 @@ func (p *proc) ask(found []stat) {
 }
 
 // kill waits until nothing of the group is left, and ends with SIGKILL what is
-// there after linger; nil: at once. It returns what was killed.
-func (s *Shard) kill(ctx context.Context, g *group, linger *time.Time) ([]Member, error) {
+// there after linger. It returns what was killed.
+func (r *Runner) kill(ctx context.Context, shard string, g *group, linger time.Time) ([]Member, error) {
 	var killed []Member
-	begun := time.Now()
-	empty := 0
+	pause, empty := leastPause, 0
 	for {
 		found, err := g.scan()
 		if err != nil {
@@ -170,24 +173,21 @@ func (s *Shard) kill(ctx context.Context, g *group, linger *time.Time) ([]Member
 			continue
 		}
 		empty = 0
-		now := time.Now()
-		if linger == nil || !now.Before(*linger) {
-			if linger != nil {
-				linger, begun = nil, now
-			}
+		if after := time.Since(linger); after >= 0 {
 			for _, st := range found {
 				if m := member(st); !slices.ContainsFunc(killed, func(k Member) bool { return k.PID == m.PID }) {
-					killed = append(killed, m)
+					killed, pause = append(killed, m), leastPause
 				}
-				_ = signalOne(st.identity, sigKill)
+				_ = signalOne(st.identity, sigKill) // one that has ended meanwhile is what is wanted
 			}
-			if after := now.Sub(begun); after > s.runner.cfg.KillTimeout {
-				return killed, &LeftError{Shard: s.id, Members: members(found), After: after}
+			if after > r.cfg.KillTimeout {
+				return killed, &LeftError{Shard: shard, Members: members(found), After: after}
 			}
 		}
 		if err := until(ctx, nil, pause); err != nil {
 			return killed, err
 		}
+		pause = min(2*pause, mostPause)
 	}
 }
 
@@ -208,19 +208,11 @@ func until(ctx context.Context, done <-chan struct{}, d time.Duration) error {
 func (s *Shard) portsFree(ctx context.Context) error {
 	deadline := time.Now().Add(s.runner.cfg.KillTimeout)
 	for {
-		var held []Holder
-		for _, port := range s.record.Ports {
-			if h, ok := portHolder(port, nil); ok {
-				held = append(held, h)
-			}
+		held := unfree(s.record.Ports)
+		if len(held) == 0 || time.Now().After(deadline) {
+			return portsError("shard "+s.id+" has ended, and its ports are not free", held)
 		}
-		if len(held) == 0 {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return &PortsError{Holders: held, Problem: "shard " + s.id + " has ended, and its ports are not free"}
-		}
-		if err := until(ctx, nil, 5*pause); err != nil {
+		if err := until(ctx, nil, leastPause); err != nil {
 			return fmt.Errorf("process: stop shard %s: wait for its ports: %w", s.id, err)
 		}
 	}
