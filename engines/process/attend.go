@@ -152,7 +152,7 @@ func (s *Shard) look(but *proc) (failed bool) {
 	return failed
 }
 
-// endedError says why a process that was ready has ended. What a running engine
+// endedError says why a process has ended that was left to itself. What a running engine
 // prints is not held against it, since clients can make it print anything; once
 // it has ended its last lines say why.
 func (s *Shard) endedError(p *proc) *FailedError {
@@ -164,9 +164,8 @@ func (s *Shard) endedError(p *proc) *FailedError {
 	for _, line := range p.output.tail.lines {
 		v.line(now, line)
 	}
-	v.phase, v.phaseSince = engines.PhaseListening, s.record.Ready
-	if p.name != Engine || v.phaseSince.IsZero() {
-		v.phaseSince = p.begun
+	if p.name == Engine && !s.record.Ready.IsZero() {
+		v.phase, v.phaseSince = engines.PhaseListening, s.record.Ready
 	}
 	v.ended(p.exit)
 	return v.failure(now, ErrExited, s.id, p.name, &p.output.tail, s.runner.cfg.TailLines)

@@ -241,8 +241,8 @@ func (p role) faults(secret string) []error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	c := p.command
-	if c.Executable == "" {
-		fault("executable is empty")
+	if c.Executable == "" || strings.Contains(c.Executable, "/") && !filepath.IsAbs(c.Executable) {
+		fault("executable: %q; want an absolute path or a name that is looked up in PATH", c.Executable)
 	}
 	for i, word := range slices.Concat([]string{c.Executable}, c.Args) {
 		if strings.ContainsRune(word, 0) {

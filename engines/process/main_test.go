@@ -4,6 +4,8 @@ package process_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,6 +18,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/llmgw/llmgw/engines/process"
 )
 
 // actor as the first argument makes the test binary a process of a shard, which
@@ -55,8 +59,8 @@ func act(deeds []string) {
 			}()
 		case "serve":
 			serve(with)
-		case "bind":
-			serve(with)
+		case "launch": // a shard as $SPEC says, and tell in a file that it is ready
+			launch(with)
 		case "child": // of its own group and session unless "away" says otherwise
 			child(strings.Split(with, ","))
 		case "told": // whoever started it that it is as it should be
@@ -98,6 +102,18 @@ func child(deeds []string) {
 	must(w.Close())
 	_, _ = r.Read(make([]byte, 1)) // EOF
 	fmt.Println("child", cmd.Process.Pid)
+}
+
+func launch(told string) {
+	var sp process.Spec
+	must(json.Unmarshal([]byte(os.Getenv("SPEC")), &sp))
+	r, err := process.New(process.DefaultConfig(), process.Deps{})
+	must(err)
+	s, err := r.Start(context.Background(), sp)
+	must(err)
+	_, err = s.Wait(context.Background(), process.StateReady)
+	must(err)
+	must(os.WriteFile(told, nil, 0o600))
 }
 
 func serve(port string) {

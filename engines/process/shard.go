@@ -95,7 +95,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Shard, error) {
 	if err := os.MkdirAll(spec.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("process: shard %s: %w", spec.ID, err)
 	}
-	lock, err := lockDir(spec.Dir)
+	lock, err := lockDir(ctx, spec.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("process: shard %s: %w", spec.ID, err)
 	}
@@ -293,17 +293,32 @@ func (s *Shard) fail(failure *FailedError) {
 	})
 }
 
+// lockWait is how long a lock may take to come free. A process that was forked
+// holds it until it runs its own program, so that a launcher which is killed in
+// that moment leaves it held: to wait for it is to wait until the process can be
+// found.
+const lockWait = 500 * time.Millisecond
+
 // lockDir keeps others from attending to a shard's directory until the file is
 // closed, by the end of this process at the latest.
-func lockDir(dir string) (*os.File, error) {
+func lockDir(ctx context.Context, dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := lockFile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
+	deadline := time.Now().Add(lockWait)
+	for {
+		err := lockFile(f)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, ErrAttended) || time.Now().After(deadline) {
+			return nil, errors.Join(err, f.Close())
+		}
+		if err := until(ctx, nil, leastPause); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
 	}
-	return f, nil
 }
 
 // Detach lets the shard go without stopping anything of it, as a launcher does

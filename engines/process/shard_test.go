@@ -55,7 +55,7 @@ func acting(t *testing.T, deeds ...string) engines.Command {
 func spec(t *testing.T, deeds ...string) process.Spec {
 	t.Helper()
 	return process.Spec{
-		ID: strings.Map(letters, t.Name()), Generation: 3, Dir: filepath.Join(t.TempDir(), "shard"),
+		ID: strings.Map(letters, t.Name()) + "." + strconv.Itoa(os.Getpid()), Generation: 3, Dir: filepath.Join(t.TempDir(), "shard"),
 		Launch: engines.Launch{
 			Engine: acting(t, deeds...),
 			Ready:  engines.Readiness{Log: "^ready$", Timeout: patience},
