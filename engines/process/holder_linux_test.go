@@ -1,0 +1,39 @@
+package process_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/llmgw/llmgw/engines/process"
+)
+
+func TestPortHolderIsNamed(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Log(err) // no IPv6 here
+			continue
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		h, held := process.PortHolder(port)
+		if !held || h.PID != os.Getpid() || !strings.Contains(h.Command, "process.test") || h.Port != port {
+			t.Errorf("%s: holder is %+v, %v", address, h, held)
+		}
+		sp := spec(t, "print=ready")
+		sp.Ports = []int{port}
+		_, err = runner(t, nil).Start(t.Context(), sp)
+		refused, ok := errors.AsType[*process.PortsError](err)
+		if !ok || !errors.Is(err, process.ErrPorts) || len(refused.Holders) != 1 || refused.Holders[0].PID != os.Getpid() {
+			t.Errorf("%s: Start: %v", address, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if h, held := process.PortHolder(port); held {
+			t.Errorf("%s: after its end: %v", address, h)
+		}
+	}
+}
