@@ -1,8 +1,11 @@
-// Package vllm holds the facts about the vLLM engine that a router needs: how
-// its load is read and what it can do.
+// Package vllm holds the facts about the vLLM engine: how its load is read, what
+// it can do, and, as [Adapter], how it is launched, watched and stopped.
 //
-// Source: vllm-project/vllm at 017e9f4448b7 (2026-08-17), with the names of
-// releases back to v0.10.0.
+// Source: vllm-project/vllm at 017e9f4448b7 (2026-08-17), and the packages of
+// the releases 0.9.2, 0.11.0, 0.12.0, 0.14.0, 0.17.0, 0.18.0, 0.19.0, 0.23.0,
+// 0.28.0 and 0.33.0 for flags, metrics, log lines and routes. The help text is
+// that of 0.32.0 as it prints it. Of Ray: the help text of 2.60.0, and what two
+// of its nodes print.
 package vllm
 
 import (
