@@ -21,6 +21,7 @@ import (
 type ctlCmd struct {
 	ExplainRoute explainRouteCmd `cmd:"" help:"Say where a request would go now and why, without sending it. The request's body is read from standard input."`
 	Limits       ctlLimitsCmd    `cmd:"" help:"Say where the limits of a key stand: what the server checks its next request against."`
+	EngineCheck  engineCheckCmd  `cmd:"" help:"Hold every flag that an adapter may give its engine against the help of the installed engine. Asks no server."`
 }
 
 // ctlFlags are those of every verb that asks a server.

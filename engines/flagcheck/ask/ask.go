@@ -125,6 +125,9 @@ func find(executable string) (string, error) {
 	if lookup, ok := errors.AsType[*exec.Error](err); ok {
 		e.Problem = lookup.Err.Error()
 	}
+	if about, ok := errors.AsType[*fs.PathError](err); ok {
+		e.Problem = about.Err.Error() // the path is the command
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		e.Advice = "make the file executable for the user who asks"
 	}

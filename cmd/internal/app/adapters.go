@@ -1,0 +1,33 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/llmgw/llmgw/engines"
+)
+
+// Adapters returns the engine adapters that the binary is built with: the one
+// place that lists them.
+func Adapters() []engines.Adapter {
+	return []engines.Adapter{}
+}
+
+// Adapter returns the adapter of a name, or an error that lists those that there
+// are.
+func Adapter(ctx context.Context, adapters []engines.Adapter, name engines.Name) (engines.Adapter, engines.Description, error) {
+	var names []string
+	for _, a := range adapters {
+		d, err := a.Describe(ctx)
+		if err != nil {
+			return nil, engines.Description{}, err
+		}
+		if d.Engine == name {
+			return a, d, nil
+		}
+		names = append(names, string(d.Engine))
+	}
+	slices.Sort(names)
+	return nil, engines.Description{}, fmt.Errorf("no adapter is called %q; there are %q", name, names)
+}
