@@ -188,7 +188,13 @@ func (c Config) Warnings() []string {
 		}
 	}
 	for i, m := range c.Models {
-		if len(m.Prices) > 0 && m.MaxOutputTokens == 0 && m.ContextTokens == 0 {
+		for j := 1; j < len(m.Prices); j++ {
+			if before, now := m.Prices[j-1], m.Prices[j]; before.Output > 0 && now.Output == 0 && now.Input > 0 {
+				out = append(out, fmt.Sprintf("models[%d].prices[%d].output: there is none, unlike in prices[%d], so answers of %q cost nothing from then on", i, j, j-1, m.Name))
+			}
+		}
+		paid := slices.ContainsFunc(m.Prices, func(p catalog.Price) bool { return p.Output > 0 })
+		if paid && m.MaxOutputTokens == 0 && m.ContextTokens == 0 {
 			out = append(out, fmt.Sprintf("models[%d].max_output_tokens: neither this nor context_tokens is set, so what an answer of %q may cost has no bound: keys with a budget must send max_tokens, or are refused", i, m.Name))
 		}
 		if !served[m.Name] && !slices.ContainsFunc(m.Aliases, func(a string) bool { return served[a] }) {
