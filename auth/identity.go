@@ -22,6 +22,9 @@ type Models struct {
 	// Names lists all names and aliases, in any order. It is asked for when a
 	// list of models is written, and never for a request. Nil lists none.
 	Names func() []string
+	// Priced reports whether the use of the model with that canonical name costs
+	// anything. It is asked for when a budget is written. Nil: not known.
+	Priced func(canonical string) bool
 }
 
 // Identity is who sent a request, and what that one may do. It never changes; a

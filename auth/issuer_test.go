@@ -128,6 +128,15 @@ func TestCreateSaysAllFaults(t *testing.T) {
 	}
 }
 
+// pricing gives those models of the catalog a price.
+func pricing(models ...string) func(*auth.IssuerDeps) {
+	return func(d *auth.IssuerDeps) {
+		m := catalog().version(1)
+		m.Priced = func(name string) bool { return slices.Contains(models, name) }
+		d.Models = func() auth.Models { return m }
+	}
+}
+
 func TestCreateWarns(t *testing.T) {
 	for _, test := range []struct {
 		change func(*auth.IssuerDeps)
@@ -138,6 +147,10 @@ func TestCreateWarns(t *testing.T) {
 		{nil, auth.Spec{Models: []string{"x/*"}}, []string{"x/* matches none of the 4 models that there are"}},
 		{nil, auth.Spec{Models: []string{"*"}}, []string{"* matches 1 of 4 models: those without a slash in their name; ** matches every model"}},
 		{nil, auth.Spec{Models: []string{"soon"}, AllowUnknownModels: true}, []string{`there is no model "soon"; it allows nothing until there is`}},
+		{pricing("b/chat"), auth.Spec{Models: []string{"b/coder", "c/*"}, Budget: "1/day"}, []string{"none of the models that it may use has a price, so that nothing counts for its budget"}},
+		{pricing("b/chat"), auth.Spec{Models: []string{"b/*"}, Budget: "1/day"}, nil},
+		{pricing("b/chat"), auth.Spec{Models: []string{"hidden"}}, nil},
+		{pricing(), auth.Spec{Models: []string{"x/*"}, Budget: "1/day"}, []string{"x/* matches none of the 4 models that there are"}},
 		{func(d *auth.IssuerDeps) { d.Models, d.Bands = nil, nil }, auth.Spec{Models: []string{"soon"}, Band: "x"},
 			[]string{`band "x" was not checked, since no configuration is at hand`, "the models were not checked, since no catalog is at hand"}},
 	} {

@@ -179,7 +179,31 @@ func (s *Spec) record(now time.Time, bands []string, m Models) (k storage.Key, w
 		errs = append(errs, err)
 	}
 	k.Models = unique(s.Models)
-	return k, append(warnings, warned...), errors.Join(errs...)
+	if warnings = append(warnings, warned...); len(errs) == 0 && k.Budget != nil && allFree(k, m) {
+		warnings = append(warnings, "none of the models that it may use has a price, so that nothing counts for its budget")
+	}
+	return k, warnings, errors.Join(errs...)
+}
+
+// allFree reports whether it is known that there are models that a key may use,
+// and that the use of none of them costs anything.
+func allFree(k storage.Key, m Models) bool {
+	if m.Priced == nil || m.Resolve == nil || m.Names == nil {
+		return false
+	}
+	k.ID = "new" // who has none is nobody
+	free, who := false, NewIdentity(k)
+	for _, name := range m.Names() {
+		canonical, ok := m.Resolve(name)
+		if !ok || !who.MayUse(m, canonical) {
+			continue
+		}
+		if m.Priced(canonical) {
+			return false
+		}
+		free = true
+	}
+	return free
 }
 
 // CheckModels checks a key's list of models before it is kept. Patterns that

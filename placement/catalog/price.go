@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,13 @@ func (p *Price) Cached() Money {
 		return p.Input
 	}
 	return *p.CachedInput
+}
+
+// Priced reports whether there is a model of that name and its use costs anything,
+// at one time or another.
+func (c *Catalog) Priced(name string) bool {
+	m, ok := c.Resolve(name)
+	return ok && slices.ContainsFunc(m.Prices, func(p Price) bool { return p.Input > 0 || p.Output > 0 || p.Cached() > 0 })
 }
 
 // PriceAt returns the price that holds at that time, false if none does.

@@ -133,3 +133,18 @@ func TestInstant(t *testing.T) {
 		}
 	}
 }
+
+func TestPriced(t *testing.T) {
+	c, err := catalog.New([]catalog.Model{
+		{Name: "paid", Aliases: []string{"p"}, Prices: []catalog.Price{{}, {From: instant(t, "2026-01-01"), Output: money(t, "1")}}},
+		{Name: "free", Prices: []catalog.Price{{}}}, {Name: "none"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"paid": true, "p": true, "free": false, "none": false, "gone": false} {
+		if got := c.Priced(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

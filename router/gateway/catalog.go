@@ -30,7 +30,7 @@ type view struct {
 
 func newView(c *catalog.Catalog, version uint64) *view {
 	v := &view{from: c, by: make(map[string]int, c.Len())}
-	v.keys = auth.Models{Version: version, Resolve: v.canonical, Names: v.names}
+	v.keys = auth.Models{Version: version, Resolve: v.canonical, Names: v.names, Priced: c.Priced}
 	for _, m := range c.Models() {
 		v.by[m.Name] = len(v.list)
 		v.list = append(v.list, router.Model{Name: m.Name, Fallbacks: m.Fallbacks, Profile: m.RoutingProfile})

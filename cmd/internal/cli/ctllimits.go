@@ -81,7 +81,7 @@ func writeStanding(t *tabwriter.Writer, l *apipb.GetLimitsResponse) {
 		who, free = " by this server, others may spend too", " free here without asking for more"
 	}
 	fmt.Fprintf(t, "budget\t%s of %s spent%s%s; %s set aside for requests under way, %s%s\n", amount(b.GetSpentNanos()), amount(b.GetLimitNanos()), who,
-		periodText(b.GetStart(), b.GetEnd()), amount(b.GetReservedNanos()), amount(b.GetFreeNanos()), free)
+		periodText(b.GetStart(), b.GetEnd()), amount(b.GetReservedNanos()), amount(max(b.GetFreeNanos(), 0)), free)
 }
 
 // amount is an amount of money for people.

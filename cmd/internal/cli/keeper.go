@@ -239,6 +239,7 @@ func modelsOf(cfg *server.Loaded) (auth.Models, error) {
 			}
 			return names
 		},
+		Priced: c.Priced,
 	}, nil
 }
 

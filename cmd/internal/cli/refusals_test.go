@@ -83,6 +83,7 @@ func TestKeysRefused(t *testing.T) {
 		{"ctl limits key_a --admin 127.0.0.1:1", 80, "^$", "--admin: .*is no URL"},
 		// Models and bands are checked against a configuration.
 		{"keys create -c server.yaml --store sqlite:keys.db --models big,smal --band golden", 1, "^$", `band: there is no "golden"; want one of platinum, gold,.*there is no model "smal", but small`},
+		{"keys create -c server.yaml --store sqlite:keys.db --budget 1/day", 0, "^id: ", "warning: none of the models that it may use has a price"},
 		{"keys create -c server.yaml --store sqlite:keys.db --models tiny", 1, "^$", `there is no model "tiny", but big, large, small\n`},
 		{"keys create -c server.yaml --store sqlite:keys.db --models large,small --band gold", 0, "^id: ", "warning: auth.enabled is false in server.yaml"},
 	})
