@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,6 +70,16 @@ func Cards(cards []engines.Card) (env map[string]string, unset []string) {
 		[]string{"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
 }
 
+// Widest returns every variable that [Cards] may set, and those of names, for
+// the command of a check. Their values are examples.
+func Widest(names ...string) map[string]string {
+	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0", "HIP_VISIBLE_DEVICES": "0"}
+	for _, name := range names {
+		env[name] = "1"
+	}
+	return env
+}
+
 func number(c engines.Card) string { return strconv.Itoa(c.Index) }
 
 func uuid(c engines.Card) string { return c.UUID }
@@ -79,6 +90,14 @@ func list(cards []engines.Card, name func(engines.Card) string) string {
 		words[i] = name(c)
 	}
 	return strings.Join(words, ",")
+}
+
+// Unset returns those of names that env does not set.
+func Unset(env map[string]string, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, set := env[name]
+		return set
+	})
 }
 
 // Environment returns the variables of an engine's process: the adapter's own,
