@@ -18,6 +18,7 @@ import (
 	"github.com/llmgw/llmgw/engines/llamacpp"
 	"github.com/llmgw/llmgw/engines/lmdeploy"
 	"github.com/llmgw/llmgw/engines/sglang"
+	"github.com/llmgw/llmgw/engines/tei"
 	"github.com/llmgw/llmgw/engines/tgi"
 	"github.com/llmgw/llmgw/engines/trtllm"
 	"github.com/llmgw/llmgw/engines/vllm"
@@ -88,7 +89,7 @@ type Deps struct {
 // Contracts returns the metric contracts of the engines that export any.
 func Contracts() []engines.MetricContract {
 	return []engines.MetricContract{
-		vllm.Metrics(), sglang.Metrics(), llamacpp.Metrics(), trtllm.Metrics(), tgi.Metrics(), lmdeploy.Metrics(),
+		vllm.Metrics(), sglang.Metrics(), llamacpp.Metrics(), trtllm.Metrics(), tgi.Metrics(), tei.Metrics(), lmdeploy.Metrics(),
 	}
 }
 
