@@ -19,7 +19,7 @@ func judged(t *testing.T, a engines.Adapter, part string) findings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.brief = true
+	s.brief, s.temp = true, t.TempDir
 	i := slices.IndexFunc(contracts(), func(c contract) bool { return c.name == part })
 	if i < 0 {
 		t.Fatalf("the suite has no part %s", part)
@@ -238,6 +238,16 @@ func TestBrokenAdaptersAreFound(t *testing.T) {
 				l.ServesHTTP = false
 			}
 		}), "concurrency", "did not all get the same launch"},
+
+		{"a sidecar that cannot be told from the engine", leads(func(l *engines.Launch) {
+			l.Sidecars = []engines.Sidecar{{
+				Name: "engine", Command: engines.Command{Executable: "toy"},
+				Ready: engines.Readiness{Timeout: time.Second}, Stop: engines.Stop{Signal: engines.SignalTerm},
+			}}
+		}), "stop", "engine"},
+		{"a file that is the launcher's", leads(func(l *engines.Launch) {
+			l.Files = []engines.File{{Name: "shard.json"}}
+		}), "stop", "shard.json"},
 
 		{"a contract of nothing", describes(func(d *engines.Description) { d.Metrics = nil }), "metrics", "Description.Metrics is nil"},
 		{"another reading", describes(func(d *engines.Description) { d.Metrics.Running.Aggregate = engines.AggregateMean }), "metrics", "running: 1.5"},

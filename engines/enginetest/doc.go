@@ -4,7 +4,8 @@
 //	func TestAdapter(t *testing.T) { enginetest.Run(t, vllm.Adapter{}) }
 //
 // Nothing is installed and no engine is started: the suite asks the adapter
-// for launches and judges them. Beside the test, in testdata, stands what the
+// for launches and judges them, and starts and stops some with stand-ins for
+// their programs. Beside the test, in testdata, stands what the
 // author knows of the engine. All of it is optional but for one profile:
 //
 //	profiles/NAME.yaml    a profile, and under "shard" where it is to run

@@ -30,7 +30,7 @@ func Run(t *testing.T, a engines.Adapter) {
 	for _, c := range contracts() {
 		t.Run(c.name, func(t *testing.T) {
 			s := *s
-			s.ctx = t.Context()
+			s.ctx, s.temp = t.Context(), t.TempDir
 			found := c.judge(&s)
 			for _, f := range found {
 				t.Error(f)
@@ -59,6 +59,7 @@ func contracts() []contract {
 		{"invalid", invalidProfiles},
 		{"concurrency", atOnce},
 		{"metrics", metricPages},
+		{"stop", stops},
 	}
 }
 
@@ -71,6 +72,7 @@ type subject struct {
 	brief    bool   // leaves out what takes many calls
 	skip     string // why a part of the contract could not be judged
 	judged   [][]engines.LogRule
+	temp     func() string // a new folder
 	d        engines.Description
 	checks   []engines.Check
 	profiles []profileFile

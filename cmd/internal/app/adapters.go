@@ -6,12 +6,15 @@ import (
 	"slices"
 
 	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/vllm"
 )
 
 // Adapters returns the engine adapters that the binary is built with: the one
 // place that lists them.
 func Adapters() []engines.Adapter {
-	return []engines.Adapter{}
+	return []engines.Adapter{
+		vllm.Adapter{},
+	}
 }
 
 // Adapter returns the adapter of a name, or an error that lists those that there
