@@ -20,9 +20,14 @@ type Config struct {
 	// MaxModelLen bounds prompt plus output, in tokens. Default 131072;
 	// 1 or more, and it must fit in the KV cache.
 	MaxModelLen int `yaml:"max_model_len"`
-	// MaxNumSeqs bounds the sequences that run at once; the rest wait,
-	// first come first served, without limit. Default 256; 1 or more.
+	// MaxNumSeqs bounds the sequences that run at once; the rest wait without
+	// limit. Default 256; 1 or more.
 	MaxNumSeqs int `yaml:"max_num_seqs"`
+	// SchedulingPolicy says who is next: fcfs, first come first served, or
+	// priority, where the request with the lower priority runs first and is
+	// preempted last. With fcfs the priority of a request is ignored; vLLM
+	// refuses it. Default fcfs.
+	SchedulingPolicy string `yaml:"scheduling_policy"`
 	// MaxNumBatchedTokens bounds the tokens that one batch iteration
 	// computes; longer prompts are prefilled in chunks. Default 8192; at
 	// least max_num_seqs, so that every running sequence advances.
@@ -57,6 +62,12 @@ type Config struct {
 	// EmbeddingDimensions is the length of an embedding. Default 384; 1 to
 	// 65536.
 	EmbeddingDimensions int `yaml:"embedding_dimensions"`
+	// LoadTime is how long [Engine.Load] takes, three quarters of it for weights.
+	// Speed does not shorten it. Default 0; not negative.
+	LoadTime time.Duration `yaml:"load_time"`
+	// ShutdownTimeout is how long [Engine.Serve], told to end, lets answers go
+	// on; then, or at once with 0, they are aborted. Default 0; not negative.
+	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
 	// KeepAlive is how long [Engine.Serve] leaves an idle connection open.
 	// Default 5s, as uvicorn under vLLM; more than 0.
 	KeepAlive time.Duration `yaml:"keep_alive"`
@@ -113,12 +124,19 @@ type Output struct {
 	MaxTokens int `yaml:"max_tokens"`
 }
 
+// The values of Config.SchedulingPolicy.
+const (
+	PolicyFCFS     = "fcfs"
+	PolicyPriority = "priority"
+)
+
 // DefaultConfig is an 8B model on one H100-class card.
 func DefaultConfig() Config {
 	return Config{
 		Model:               "sim-8b",
 		MaxModelLen:         131072,
 		MaxNumSeqs:          256,
+		SchedulingPolicy:    PolicyFCFS,
 		MaxNumBatchedTokens: 8192,
 		BlockSize:           16,
 		NumGPUBlocks:        25600,
@@ -188,6 +206,15 @@ func (c Config) Validate() error {
 	}
 	if c.EmbeddingDimensions < 1 || c.EmbeddingDimensions > 65536 {
 		bad("embedding_dimensions: %d is out of range; want 1 to 65536", c.EmbeddingDimensions)
+	}
+	if c.SchedulingPolicy != PolicyFCFS && c.SchedulingPolicy != PolicyPriority {
+		bad("scheduling_policy: %q is unknown; want %s or %s", c.SchedulingPolicy, PolicyFCFS, PolicyPriority)
+	}
+	if c.LoadTime < 0 {
+		bad("load_time: %v is negative; want 0 or more", c.LoadTime)
+	}
+	if c.ShutdownTimeout < 0 {
+		bad("shutdown_timeout: %v is negative; want 0 or more", c.ShutdownTimeout)
 	}
 	if c.KeepAlive <= 0 {
 		bad("keep_alive: %v is not positive; want e.g. 5s", c.KeepAlive)

@@ -19,8 +19,8 @@ const maxLag = 100 * time.Millisecond
 //
 // Scheduling follows vLLM v1 (vllm/v1/core/sched/scheduler.py): running
 // sequences first, then waiting ones, under one budget of tokens that prefill
-// and decode share; when blocks run out the sequence that started last is
-// preempted, loses its blocks and goes to the head of the queue.
+// and decode share; when blocks run out the sequence that started last, or
+// matters least, is preempted, loses its blocks and goes to the head of the queue.
 type Core struct {
 	cfg   Config
 	costs costs
@@ -136,6 +136,7 @@ func (c *Core) Submit(now time.Time, r Request) *Sequence {
 		hashes:   r.Blocks,
 		content:  r.Tokens,
 		salt:     r.CacheSalt,
+		priority: r.Priority,
 		arrived:  t,
 		ready:    t + c.costs.request,
 		state:    stateWaiting,

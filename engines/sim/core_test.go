@@ -113,6 +113,48 @@ func TestCoreFIFO(t *testing.T) {
 	}
 }
 
+// With one place in the batch, requests that wait run by priority, and those of
+// one priority as they came.
+func TestCorePriority(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		policy := rapid.SampledFrom([]string{sim.PolicyFCFS, sim.PolicyPriority}).Draw(rt, "policy")
+		c := newCore(t, func(cfg *sim.Config) { cfg.MaxNumSeqs, cfg.SchedulingPolicy = 1, policy })
+		var want []int
+		priorities := rapid.SliceOfN(rapid.IntRange(-3, 3), 1, 20).Draw(rt, "priorities")
+		for i, p := range priorities {
+			c.Submit(epoch.Add(time.Duration(i)), sim.Request{PromptTokens: 10, OutputTokens: 2, Owner: i, Priority: p})
+			want = append(want, i)
+		}
+		if policy == sim.PolicyPriority {
+			slices.SortStableFunc(want, func(a, b int) int { return priorities[a] - priorities[b] })
+		}
+		var got []int
+		run(t, c, epoch.Add(time.Second), func(b sim.Batch) { // all are on their way by then
+			for _, s := range b.Finished {
+				got = append(got, s.Owner.(int))
+			}
+		})
+		if !slices.Equal(got, want) {
+			rt.Fatalf("%s ran %v; want %v of %v", policy, got, want, priorities)
+		}
+	})
+}
+
+// When blocks run out the least important goes, though it came first.
+func TestCorePriorityPreempts(t *testing.T) {
+	for _, policy := range []string{sim.PolicyFCFS, sim.PolicyPriority} {
+		c := newCore(t, func(cfg *sim.Config) {
+			cfg.SchedulingPolicy, cfg.MaxModelLen, cfg.NumGPUBlocks = policy, 320, 24
+		})
+		low := c.Submit(epoch, sim.Request{PromptTokens: 150, OutputTokens: 150, Priority: 1})
+		high := c.Submit(epoch, sim.Request{PromptTokens: 150, OutputTokens: 150})
+		run(t, c, epoch, func(sim.Batch) {})
+		if byPriority := policy == sim.PolicyPriority; low.Preempted() != byPriority || high.Preempted() == byPriority {
+			t.Errorf("%s: low preempted %t, high %t", policy, low.Preempted(), high.Preempted())
+		}
+	}
+}
+
 func TestCorePrefixCacheShortensPrefill(t *testing.T) {
 	c := newCore(t, nil)
 	ttft := func(now time.Time, own uint32) (*sim.Sequence, time.Time) {
@@ -260,6 +302,7 @@ func TestCoreInvariants(t *testing.T) {
 		cfg.MaxNumSeqs = rapid.IntRange(1, 8).Draw(rt, "seqs")
 		cfg.MaxNumBatchedTokens = cfg.MaxNumSeqs + rapid.IntRange(0, 200).Draw(rt, "budget")
 		cfg.PrefixCaching = rapid.Bool().Draw(rt, "caching")
+		cfg.SchedulingPolicy = rapid.SampledFrom([]string{sim.PolicyFCFS, sim.PolicyPriority}).Draw(rt, "policy")
 		c, err := sim.NewCore(cfg)
 		if err != nil {
 			rt.Fatal(err)
@@ -293,7 +336,7 @@ func TestCoreInvariants(t *testing.T) {
 					tokens[i] = uint32(i) + own*uint32(i/50)
 				}
 				s := c.Submit(now, sim.Request{PromptTokens: prompt, OutputTokens: output,
-					Blocks: sim.BlockHashes(0, tokens, cfg.BlockSize)})
+					Blocks: sim.BlockHashes(0, tokens, cfg.BlockSize), Priority: rapid.IntRange(-2, 2).Draw(rt, "priority")})
 				want[s] = output
 				live = append(live, s)
 			case 1:

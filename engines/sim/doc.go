@@ -37,8 +37,9 @@
 //
 // # Limits
 //
-// Sampling parameters, logprobs, structured output, LoRA, priorities and
-// multi-node engines are not simulated; such fields are ignored. Nor are speech
-// and images. The last 1,024 responses are stored; vLLM keeps all. GET /metrics shows what runs and waits; it has no cache of
-// multimodal input and no KV connector.
+// Sampling parameters, logprobs, structured output and LoRA are not simulated;
+// such fields are ignored. Nor are speech and images. The last 1,024 responses
+// are stored; vLLM keeps all. GET /metrics shows what runs and waits; it has no
+// cache of multimodal input and no KV connector. Of an engine over several nodes
+// package gang has how the ranks meet and are lost; the work is rank 0's alone.
 package sim

@@ -48,6 +48,7 @@ type Engine struct {
 	metrics *metrics // guarded by mu
 	driving bool     // guarded by mu: the driver runs
 	closed  bool     // guarded by mu
+	crash   crash
 }
 
 // faultState is one setting of faults with its place in the script.
@@ -70,6 +71,7 @@ func New(cfg Config, deps Deps) (*Engine, error) {
 		log:     deps.Logger,
 		done:    make(chan struct{}),
 		wake:    make(chan struct{}, 1),
+		crash:   crash{now: make(chan struct{})},
 		core:    core,
 		metrics: newMetrics(cfg),
 	}
@@ -104,13 +106,14 @@ func (e *Engine) ClearPrefixCache() {
 	}
 }
 
-// SetFaults replaces the faults, from the next request on; Wedge and Silent
-// act at once. An invalid f changes nothing.
+// SetFaults replaces the faults, from the next request on; Wedge, Silent and
+// CrashAfter act at once. An invalid f changes nothing.
 func (e *Engine) SetFaults(f Faults) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
 	e.faults.Store(&faultState{Faults: f})
+	e.crash.after(f.CrashAfter)
 	e.poke()
 	return nil
 }
@@ -127,6 +130,7 @@ func (e *Engine) Close() error {
 		close(e.done)
 	}
 	e.mu.Unlock()
+	e.crash.after(0)
 	e.driver.Wait()
 	return nil
 }

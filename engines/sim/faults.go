@@ -59,6 +59,16 @@ type Faults struct {
 	// each, in order; later ones are served. It starts again with SetFaults.
 	Script []Answer `yaml:"script"`
 
+	// FailLoad spoils [Engine.Load] in its middle: memory (the card has too
+	// little), context (so has the KV cache), hang (no end and not a word more).
+	// "" is off.
+	FailLoad string `yaml:"fail_load"`
+	// CrashAfter ends [Engine.Serve] and [Engine.Idle] with an error after so
+	// long, from when they began or, later, from when it is set. 0 is off.
+	CrashAfter time.Duration `yaml:"crash_after"`
+	// IgnoreTerm makes llmgw sim ignore SIGTERM and SIGINT.
+	IgnoreTerm bool `yaml:"ignore_term"`
+
 	// Silent accepts connections and ignores what arrives on them. It needs
 	// [Engine.Serve] or [Engine.Listener].
 	Silent bool `yaml:"silent"`
@@ -90,6 +100,9 @@ func MetricsFaults() []string {
 	return []string{"absent", "block", "error", "empty", "garbage", "renamed", "nan"}
 }
 
+// LoadFaults lists what Faults.FailLoad may be, besides "".
+func LoadFaults() []string { return []string{failMemory, failContext, failHang} }
+
 func answerBodies() []string {
 	return []string{"", "nested", "flat", "string", "detail", "html", "text", "empty"}
 }
@@ -114,6 +127,12 @@ func (f *Faults) validate() error {
 	}
 	if f.MetricsDelay < 0 {
 		bad("faults.metrics_delay: %v is negative; want 0 or more", f.MetricsDelay)
+	}
+	if f.FailLoad != "" && !slices.Contains(LoadFaults(), f.FailLoad) {
+		bad("faults.fail_load: %q is unknown; want one of %s", f.FailLoad, strings.Join(LoadFaults(), ", "))
+	}
+	if f.CrashAfter < 0 {
+		bad("faults.crash_after: %v is negative; want 0 (off) or more", f.CrashAfter)
 	}
 	if f.EarlyStatus != 0 && (f.EarlyStatus < 200 || f.EarlyStatus > 599) {
 		bad("faults.early_status: %d is no final status; want 0 (off) or 200 to 599", f.EarlyStatus)

@@ -172,7 +172,8 @@ func TestConfigValidate(t *testing.T) {
 	var keys []string
 	for line := range strings.SplitSeq((sim.Config{
 		Aliases: []string{""}, NumGPUBlocks: -1, Timing: sim.Timing{Step: -1, PrefillTokensPerSecond: -1},
-		Output: sim.Output{Sigma: -1}, Faults: sim.Faults{SplitBytes: -1, EarlyStatus: 99},
+		Output: sim.Output{Sigma: -1}, Faults: sim.Faults{SplitBytes: -1, EarlyStatus: 99, FailLoad: "x", CrashAfter: -1},
+		LoadTime: -1, ShutdownTimeout: -1,
 		KVEvents: sim.KVEvents{Endpoint: "udp://a:1", BufferSteps: -1, Topic: strings.Repeat("x", 256)},
 	}).Validate().Error(), "\n") {
 		key, _, _ := strings.Cut(line, ": ")
@@ -180,9 +181,9 @@ func TestConfigValidate(t *testing.T) {
 	}
 	want := []string{
 		"model", "aliases[0]", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "speed",
-		"embedding_dimensions", "keep_alive", "kv_events.endpoint", "kv_events.encoding", "kv_events.topic",
+		"embedding_dimensions", "scheduling_policy", "load_time", "shutdown_timeout", "keep_alive", "kv_events.endpoint", "kv_events.encoding", "kv_events.topic",
 		"kv_events.buffer_steps", "kv_events.hwm", "timing.step", "timing.prefill_tokens_per_second", "output.median_tokens",
-		"output.sigma", "faults.split_bytes", "faults.early_status",
+		"output.sigma", "faults.split_bytes", "faults.fail_load", "faults.crash_after", "faults.early_status",
 	}
 	if !slices.Equal(keys, want) {
 		t.Error(cmp.Diff(want, keys))

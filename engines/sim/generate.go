@@ -19,6 +19,7 @@ type sampling struct {
 	N                   *int     `json:"n"`
 	Stop                stopList `json:"stop"`
 	CacheSalt           string   `json:"cache_salt"`
+	Priority            int      `json:"priority"`
 }
 
 // stopList is a string or a list of strings.
@@ -108,7 +109,7 @@ func (e *Engine) newGeneration(prompts [][]uint32, s sampling, defaultMax int, c
 			c.plan(e.cfg, s, limit)
 			c.request = Request{
 				PromptTokens: len(prompt), OutputTokens: c.n, Owner: c,
-				Blocks: c.outputHashes(*h, i == 0), CacheSalt: s.CacheSalt,
+				Blocks: c.outputHashes(*h, i == 0), CacheSalt: s.CacheSalt, Priority: s.Priority,
 			}
 			if e.cfg.KVEvents.Enabled {
 				c.request.Tokens = c.outputTokens(prompt, len(c.request.Blocks)*e.cfg.BlockSize)

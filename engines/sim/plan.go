@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -99,10 +100,11 @@ func (c *Core) preempt(s *Sequence) {
 }
 
 // admit moves waiting sequences into the batch while tokens, places and
-// blocks last. The first that does not fit stops it: nobody overtakes.
+// blocks last. The next that does not fit stops it: nobody overtakes.
 func (c *Core) admit(start time.Duration, budget int) {
 	for c.head < len(c.waiting) && budget > 0 && len(c.running) < c.cfg.MaxNumSeqs {
-		s := c.waiting[c.head]
+		at := c.foremost(start)
+		s := c.waiting[at]
 		if s.ready > start || c.pool.free < s.need {
 			return
 		}
@@ -133,13 +135,9 @@ func (c *Core) admit(start time.Duration, budget int) {
 			c.stats.PrefixQueryTokens += int64(s.prompt)
 			c.stats.PrefixHitTokens += int64(s.computed)
 		}
-		c.waiting[c.head] = nil
-		c.head++
-		if c.head == len(c.waiting) {
-			c.waiting, c.head = c.waiting[:0], 0
-		}
+		c.unqueue(at)
 		s.state = stateRunning
-		c.running = append(c.running, s)
+		c.enter(s)
 		c.schedule(s, n)
 		budget -= n
 	}
@@ -159,4 +157,49 @@ func (c *Core) lookup(s *Sequence) (hit, idle int) {
 		}
 	}
 	return hit, idle
+}
+
+// before is the order of [PolicyPriority]: the lower number, then who came first.
+func before(s, other *Sequence) bool {
+	if s.priority != other.priority {
+		return s.priority < other.priority
+	}
+	return s.arrived < other.arrived
+}
+
+// foremost returns where in the queue the sequence stands that is next.
+func (c *Core) foremost(start time.Duration) int {
+	at := c.head
+	if c.cfg.SchedulingPolicy != PolicyPriority {
+		return at
+	}
+	for i := c.head + 1; i < len(c.waiting); i++ {
+		if s := c.waiting[i]; s.ready <= start && before(s, c.waiting[at]) {
+			at = i
+		}
+	}
+	return at
+}
+
+// unqueue takes a sequence out of the queue, which keeps the order in which they
+// came.
+func (c *Core) unqueue(at int) {
+	if at > c.head {
+		c.waiting = slices.Delete(c.waiting, at, at+1)
+		return
+	}
+	c.waiting[c.head] = nil
+	c.head++
+	if c.head == len(c.waiting) {
+		c.waiting, c.head = c.waiting[:0], 0
+	}
+}
+
+// enter puts s into the batch, at whose end stands who is preempted first.
+func (c *Core) enter(s *Sequence) {
+	at := len(c.running)
+	if c.cfg.SchedulingPolicy == PolicyPriority {
+		at = sort.Search(len(c.running), func(i int) bool { return before(s, c.running[i]) })
+	}
+	c.running = slices.Insert(c.running, at, s)
 }

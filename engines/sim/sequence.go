@@ -24,6 +24,8 @@ type Request struct {
 	Tokens []uint32
 	// CacheSalt is told with the first block; Blocks have to begin with it.
 	CacheSalt string
+	// Priority matters with [PolicyPriority] only: the lower runs first.
+	Priority int
 	// Owner is for the caller's use.
 	Owner any
 }
@@ -62,6 +64,7 @@ type Sequence struct {
 	hashes                 []uint64
 	content                []uint32 // tokens of hashes, if somebody is told
 	salt                   string
+	priority               int
 	arrived, ready         time.Duration
 	scheduled, firstToken  time.Duration
 	previous, last         time.Duration

@@ -29,8 +29,9 @@ func (e *Engine) Server() *http.Server {
 func (e *Engine) Listener(ln net.Listener) net.Listener { return &listener{ln, e} }
 
 // Serve answers on ln until ctx is done, then aborts what runs, as vLLM does
-// on SIGTERM, closes the engine and ln, and returns nil. It returns an error
-// if ln fails before. If Config.KVEvents has an endpoint, it is served, too.
+// on SIGTERM, at once or after Config.ShutdownTimeout, closes the engine and ln,
+// and returns nil. It returns an error if ln fails before, and [ErrCrashed] if
+// that is asked for. If Config.KVEvents has an endpoint, it is served, too.
 func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
 	closeEvents, err := e.openKVEvents(ctx)
 	if err != nil {
@@ -39,11 +40,15 @@ func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
 		return fmt.Errorf("sim: %w", err)
 	}
 	defer closeEvents()
+	e.crash.after(e.Faults().CrashAfter)
 	srv := e.Server()
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(e.Listener(ln)) }()
 	select {
 	case <-ctx.Done():
+		e.finishAnswers(ctx, srv)
+	case <-e.crash.now:
+		err = ErrCrashed
 	case err = <-failed:
 		failed <- http.ErrServerClosed
 	}
@@ -54,6 +59,29 @@ func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
 		return fmt.Errorf("sim: serve: %w", err)
 	}
 	return nil
+}
+
+// finishAnswers takes no more connections and waits for the answers under way.
+func (e *Engine) finishAnswers(ctx context.Context, srv *http.Server) {
+	if e.cfg.ShutdownTimeout == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.ShutdownTimeout)
+	defer cancel()
+	select {
+	case <-shutdown(ctx, srv):
+	case <-e.crash.now:
+	}
+}
+
+// shutdown closes what it returns when no answer is under way or ctx is done.
+func shutdown(ctx context.Context, srv *http.Server) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Shutdown(ctx) // what is left is aborted
+	}()
+	return done
 }
 
 type listener struct {
