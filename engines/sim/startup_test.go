@@ -165,12 +165,13 @@ func TestShutdownTimeout(t *testing.T) {
 			defer resp.Body.Close()
 			begun := time.Now()
 			stop()
+			synctest.Wait()
+			if _, err := network.Dial(t.Context(), "tcp", "engine:80"); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("timeout %v: somebody new gets in: %v", tt.timeout, err)
+			}
 			body, err := io.ReadAll(resp.Body)
 			if whole := err == nil && strings.HasSuffix(string(body), "data: [DONE]\n\n"); whole != tt.whole {
 				t.Errorf("timeout %v: whole is %t, %v; want %t", tt.timeout, whole, err, tt.whole)
-			}
-			if _, err := network.Dial(t.Context(), "tcp", "engine:80"); !errors.Is(err, syscall.ECONNREFUSED) {
-				t.Errorf("timeout %v: somebody new gets in: %v", tt.timeout, err)
 			}
 			if err := <-served; err != nil {
 				t.Error(err)
