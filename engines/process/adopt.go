@@ -176,7 +176,7 @@ func (s *Shard) findOne(ctx context.Context, place int) (Found, error) {
 	rec := &s.record.Processes[place]
 	p := &proc{
 		role: s.roles[place], place: place, begun: rec.Begun, id: rec.identity, exited: make(chan struct{}),
-		group: group{leader: rec.identity, marker: s.record.marker(rec.Name), log: logPath(s.dir, rec.Name)},
+		group: group{leader: rec.identity, marker: s.record.marker(rec.Name), log: logPath(s.dir, rec.Name), since: s.record.Since},
 	}
 	if rec.PID == 0 {
 		// Started and not recorded, or not started: its marker says which.

@@ -23,6 +23,7 @@ type group struct {
 	leader identity // zero: not known
 	marker string   // what its marker is, or, with a / at its end, begins with
 	log    string   // where its output goes
+	since  uint64   // no process of it is older, in clock ticks as in identity
 	known  map[identity]bool
 }
 
@@ -46,7 +47,7 @@ func (g *group) scan() ([]stat, error) {
 	mine := map[int]bool{}
 	self := os.Getpid()
 	for pid, st := range all {
-		if pid <= 1 || pid == self || st.dead() || st.Start < g.leader.Start {
+		if pid <= 1 || pid == self || st.dead() || st.Start < max(g.since, g.leader.Start) {
 			continue
 		}
 		mine[pid] = g.known[st.identity] || st.identity == g.leader ||

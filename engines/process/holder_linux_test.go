@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/llmgw/llmgw/engines/process"
@@ -35,5 +36,29 @@ func TestPortHolderIsNamed(t *testing.T) {
 		if h, held := process.PortHolder(port); held {
 			t.Errorf("%s: after its end: %v", address, h)
 		}
+	}
+}
+
+// TestPortThatIsBoundAndNotListenedOn: engines bind their port long before they
+// listen on it.
+func TestPortThatIsBoundAndNotListenedOn(t *testing.T) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := name.(*syscall.SockaddrInet4).Port
+	if h, held := process.PortHolder(port); !held || h.PID != 0 || !strings.Contains(h.String(), "its holder cannot be seen") {
+		t.Errorf("holder is %v, %v", h, held)
 	}
 }

@@ -38,8 +38,8 @@ func TestLogIsBoundedAndWhole(t *testing.T) {
 		}
 		defer l.close()
 		var wrote, seen []string
-		for i := range rapid.IntRange(1, 40).Draw(rt, "writes") {
-			line := fmt.Sprintf("%s %d", strings.Repeat("x", rapid.IntRange(0, 1500).Draw(rt, "bytes")), i)
+		for i := range rapid.IntRange(1, 12).Draw(rt, "writes") {
+			line := fmt.Sprintf("%s %d", strings.Repeat("x", rapid.IntRange(0, 3000).Draw(rt, "bytes")), i)
 			if _, err := w.WriteString(line + "\n"); err != nil {
 				rt.Fatal(err)
 			}

@@ -40,14 +40,14 @@ func act(deeds []string) {
 		switch what {
 		case "print":
 			fmt.Println(with)
+		case "exit":
+			code, err := strconv.Atoi(with)
+			must(err)
+			os.Exit(code)
 		case "env":
 			for _, v := range os.Environ() {
 				fmt.Println("env " + v)
 			}
-		case "gate": // until the test opens the FIFO for writing
-			f, err := os.Open(with)
-			must(err)
-			must(f.Close())
 		case "deaf": // to everything that asks it to end
 			signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 		case "polite": // it has something to say first
@@ -68,15 +68,9 @@ func act(deeds []string) {
 			must(f.Close())
 		case "title": // what Python programs do: over arguments and environment
 			must(overwrite())
-		case "exit":
-			code, err := strconv.Atoi(with)
-			must(err)
-			os.Exit(code)
-		case "kill":
-			must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 		}
 	}
-	select {} // unreachable only where a deed ends it; a signal does
+	select {} // until a signal
 }
 
 // child starts a process and returns when it has told that it is set up.

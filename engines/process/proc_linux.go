@@ -36,6 +36,15 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
+// ticks returns the time since the machine started in the unit of
+// /proc/PID/stat, which is a hundredth of a second for programs whatever the
+// kernel's own is, rounded down as the kernel does.
+func ticks() (uint64, error) {
+	var now unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
+	return uint64(now.Nano()) / uint64(10*time.Millisecond), err
+}
+
 // allStats returns every process that can be seen.
 func allStats() (map[int]stat, error) {
 	entries, err := os.ReadDir("/proc")

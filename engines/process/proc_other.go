@@ -18,6 +18,7 @@ func supported() error { return fmt.Errorf("%w: this is %s", ErrUnsupported, run
 
 func readStat(int) (stat, error)                           { return stat{}, supported() }
 func bootID() (string, error)                              { return "", supported() }
+func ticks() (uint64, error)                               { return 0, supported() }
 func allStats() (map[int]stat, error)                      { return nil, supported() }
 func markerOf(int) (string, bool)                          { return "", false }
 func prints(int, os.FileInfo) bool                         { return false }

@@ -92,6 +92,10 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Shard, error) {
 	if err != nil {
 		return nil, err
 	}
+	since, err := ticks()
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(spec.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("process: shard %s: %w", spec.ID, err)
 	}
@@ -100,7 +104,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Shard, error) {
 		return nil, fmt.Errorf("process: shard %s: %w", spec.ID, err)
 	}
 	rec := &record{
-		Version: 1, ID: spec.ID, Generation: spec.Generation, Boot: boot, Start: rand.Text(),
+		Version: 1, ID: spec.ID, Generation: spec.Generation, Boot: boot, Since: since, Start: rand.Text(),
 		Command: CommandHash(spec.Launch), Launch: spec.Launch, Address: spec.Address, Ports: spec.Ports,
 		Begun: time.Now(),
 	}

@@ -38,9 +38,13 @@ func runner(t *testing.T, change func(*process.Config)) *process.Runner {
 	return r
 }
 
-// acting is a command of this test binary.
+// acting is a command that does the deeds: a shell where it can, which starts
+// in a moment, and this test binary otherwise.
 func acting(t *testing.T, deeds ...string) engines.Command {
 	t.Helper()
+	if script, ok := script(deeds); ok {
+		return engines.Command{Executable: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{}}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +53,27 @@ func acting(t *testing.T, deeds ...string) engines.Command {
 		Executable: self, Args: append([]string{actor}, deeds...),
 		Env: map[string]string{"GORACE": "atexit_sleep_ms=0"}, // the race detector makes os.Exit last a second
 	}
+}
+
+func script(deeds []string) (string, bool) {
+	var lines []string
+	for _, deed := range deeds {
+		switch what, with, _ := strings.Cut(deed, "="); what {
+		case "print":
+			lines = append(lines, "echo '"+with+"'")
+		case "gate":
+			lines = append(lines, ": <'"+with+"'")
+		case "deaf":
+			lines = append(lines, "trap '' TERM INT QUIT")
+		case "exit":
+			lines = append(lines, "exit "+with)
+		case "kill":
+			lines = append(lines, "kill -KILL $$")
+		default:
+			return "", false
+		}
+	}
+	return strings.Join(append(lines, "exec sleep 600"), "\n"), true
 }
 
 // spec is a shard whose engine is ready when it prints "ready" alone.

@@ -87,10 +87,11 @@ func (s *Shard) end(ctx context.Context) error {
 			return fmt.Errorf("process: stop shard %s: %s: %w", s.id, p.name, err)
 		}
 	}
-	// What was started and never recorded, and what belongs to no process.
-	rest := &group{marker: s.record.marker("")}
-	if _, err := s.runner.kill(ctx, s.id, rest, time.Now()); err != nil {
-		return fmt.Errorf("process: stop shard %s: %w", s.id, err)
+	if slices.Contains(s.procs, nil) { // one may have been started and not recorded
+		rest := &group{marker: s.record.marker(""), since: s.record.Since}
+		if _, err := s.runner.kill(ctx, s.id, rest, time.Now()); err != nil {
+			return fmt.Errorf("process: stop shard %s: %w", s.id, err)
+		}
 	}
 	return s.portsFree(ctx)
 }
