@@ -95,7 +95,9 @@ func child(deeds []string) {
 	must(cmd.Start())
 	must(w.Close())
 	_, _ = r.Read(make([]byte, 1)) // EOF
-	fmt.Println("child", cmd.Process.Pid)
+	if slices.Contains(deeds, "exit=0") {
+		must(cmd.Wait())
+	}
 }
 
 func launch(told string) {

@@ -270,6 +270,7 @@ func TestExitNamesTheFlag(t *testing.T) {
 
 func TestStopLadder(t *testing.T) {
 	quick := engines.Stop{Signal: engines.SignalTerm, Grace: 30 * time.Millisecond}
+	slow := engines.Stop{Signal: engines.SignalTerm, Grace: patience} // children have no time of their own here
 	for _, c := range []struct {
 		name   string
 		deeds  []string
@@ -279,10 +280,10 @@ func TestStopLadder(t *testing.T) {
 	}{
 		{name: "polite", deeds: []string{"polite", "print=ready"}, logged: "asked by interrupt", stop: engines.Stop{Signal: engines.SignalInt, Grace: patience}},
 		{name: "deaf", deeds: []string{"deaf", "print=ready"}, stop: quick, killed: 1},
-		{name: "deaf child", deeds: []string{"child=deaf,told", "print=ready"}, stop: quick, killed: 1},
-		{name: "deaf child in another session", deeds: []string{"child=away,deaf,told", "print=ready"}, stop: quick, killed: 1},
-		{name: "child without sign but its parent", deeds: []string{"child=away,bare,mute,deaf,told", "print=ready"}, stop: quick, killed: 1},
-		{name: "grandchild with its parent gone and a title over its environment", deeds: []string{"child=away,child=away;deaf;title;told,told,exit=0", "print=ready"}, stop: quick, killed: 1},
+		{name: "deaf child", deeds: []string{"child=deaf,told", "print=ready"}, stop: slow, killed: 1},
+		{name: "deaf child in another session", deeds: []string{"child=away,deaf,told", "print=ready"}, stop: slow, killed: 1},
+		{name: "child without sign but its parent", deeds: []string{"child=away,bare,mute,deaf,told", "print=ready"}, stop: slow, killed: 1},
+		{name: "grandchild with its parent gone and a title over its environment", deeds: []string{"child=away,child=away;deaf;title;told,told,exit=0", "print=ready"}, stop: slow, killed: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -176,7 +176,9 @@ func (r *Runner) kill(ctx context.Context, shard string, g *group, linger time.T
 		empty = 0
 		if after := time.Since(linger); after >= 0 {
 			for _, st := range found {
-				if m := member(st); !slices.ContainsFunc(killed, func(k Member) bool { return k.PID == m.PID }) {
+				m := member(st)
+				known := slices.ContainsFunc(killed, func(k Member) bool { return k.PID == m.PID })
+				if !known && st.state != 'Z' { // which ends already
 					killed, pause = append(killed, m), leastPause
 				}
 				_ = signalOne(st.identity, sigKill) // one that has ended meanwhile is what is wanted
