@@ -18,6 +18,7 @@ import (
 type charge struct {
 	v         *governor
 	at        time.Time          // it was charged, by whose prices it is paid
+	prices    *catalog.Catalog   // as it stood then: a reload is for later ones
 	held      *limit.Reservation // nil: the key has no limits, or nobody enforces any
 	anthropic bool
 
@@ -37,7 +38,7 @@ type rowParts struct {
 // Charge implements [router.Charger]. It is checked and charged in one step, on an
 // estimate: for tokens a modest one, for money the most that the request can cost.
 func (v *governor) Charge(ctx context.Context, e router.Estimate) (router.Charge, error) {
-	c := &charge{v: v, at: time.Now(), anthropic: e.Anthropic}
+	c := &charge{v: v, at: time.Now(), prices: v.models.at.Load().from, anthropic: e.Anthropic}
 	who := callerOf(e.Identity)
 	if who == nil || v.limiter == nil {
 		return c, nil
@@ -48,7 +49,7 @@ func (v *governor) Charge(ctx context.Context, e router.Estimate) (router.Charge
 	req := limit.Request{Tokens: v.estimate(&e)}
 	if who.subject.Budget.Bounded() {
 		var known bool
-		if req.CostNanos, known = v.worst(who, &e, c.at); !known {
+		if req.CostNanos, known = worst(c.prices, who, &e, c.at); !known {
 			return nil, unbounded(e.Model)
 		}
 	}
@@ -82,18 +83,17 @@ func textTokens(text int64) int64 { return (text + bytesPerToken - 1) / bytesPer
 
 // worst is the most that the request can cost, at the dearest of its model and of
 // those that may stand in for it; known is false if that of one has no bound.
-func (v *governor) worst(who *caller, e *router.Estimate, at time.Time) (nanos int64, known bool) {
+func worst(prices *catalog.Catalog, who *caller, e *router.Estimate, at time.Time) (nanos int64, known bool) {
 	if e.Work == router.WorkNone || e.Work == router.WorkUnset {
 		return 0, true
 	}
-	view := v.models.at.Load()
-	asked, ok := view.from.Resolve(e.Model)
+	asked, ok := prices.Resolve(e.Model)
 	if !ok {
 		return 0, true // it has gone since, and with it its price
 	}
 	nanos, known = worstOf(asked, e, at)
 	for _, name := range asked.Fallbacks {
-		if f, ok := view.from.Resolve(name); ok && known && who.mayUse(f.Name) {
+		if f, ok := prices.Resolve(name); ok && known && who.mayUse(f.Name) {
 			var cost int64
 			cost, known = worstOf(f, e, at)
 			nanos = max(nanos, cost)
@@ -167,7 +167,7 @@ func (c *charge) Settle(o *router.Outcome) {
 		return
 	}
 	c.settled, c.undone = true, o.Attempts == 0
-	c.count = c.v.counted(o, c.at)
+	c.count = c.v.counted(o, c.prices, c.at)
 	switch {
 	case c.held == nil:
 	case c.undone:

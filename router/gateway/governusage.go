@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/openai"
 	"github.com/llmgw/llmgw/storage"
@@ -19,14 +21,14 @@ type count struct {
 }
 
 // counted is what a request came to, at the price that the model which served it
-// had at that time.
-func (v *governor) counted(o *router.Outcome, at time.Time) count {
+// had at that time in that catalog, or has in today's if it was not in that one.
+func (v *governor) counted(o *router.Outcome, prices *catalog.Catalog, at time.Time) count {
 	c := countTokens(o)
-	name := o.Served
-	if name == "" {
-		name = o.Model
+	name := cmp.Or(o.Served, o.Model)
+	m, ok := prices.Resolve(name)
+	if !ok {
+		m, ok = v.models.at.Load().from.Resolve(name)
 	}
-	m, ok := v.models.at.Load().from.Resolve(name)
 	if !ok || name == "" {
 		return c
 	}
@@ -143,7 +145,7 @@ func (v *governor) account(o *router.Outcome) {
 	}
 	c, ok := o.Charge.(*charge)
 	if !ok || !c.settled {
-		c = &charge{count: v.counted(o, o.Start)}
+		c = &charge{count: v.counted(o, v.models.at.Load().from, o.Start)}
 	}
 	u := storage.Usage{
 		RequestID: rowID(o), Asked: o.Model, Model: o.Served, Endpoint: o.Endpoint, Path: o.Path, Router: v.router, Stream: o.Stream,
@@ -168,7 +170,7 @@ func (v *governor) account(o *router.Outcome) {
 			u.Charged = &c.row.charged
 		}
 	}
-	c.held = nil // the row keeps hold of c
+	c.held, c.prices = nil, nil // the row keeps hold of c
 	kept := &c.count
 	u.Source = kept.source
 	for _, part := range []struct {
