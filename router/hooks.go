@@ -108,6 +108,9 @@ type Estimate struct {
 	// Refers: the prompt begins with what an engine keeps of an earlier answer, and
 	// so has more than what was sent.
 	Refers bool
+	// Several: there may be any number of prompts, each with a context of its own, as
+	// of embeddings, so that a context bounds none of all together.
+	Several bool
 	// MaxTokens is the longest that the request says of one answer, in whichever of
 	// the members that bound one; 0 if in none. Bounded: no engine goes beyond it.
 	// Else the engine's own bound counts, or that which it reads there.

@@ -264,6 +264,7 @@ func (c *call) infer(data []byte) *openai.Error {
 	}
 	if err := c.pay(Estimate{
 		Model: m.Name, PromptBytes: o.PromptBytes, BodyBytes: size, Refers: c.peek.HasPrevious || c.peek.HasConversation,
+		Several:   c.route.work == WorkRead || c.route.label == otherLabel,
 		MaxTokens: c.peek.MaxTokens, Bounded: c.peek.Bounded(c.route.path), Answers: max(1, c.peek.Choices*c.peek.Prompts),
 	}); err != nil {
 		return err

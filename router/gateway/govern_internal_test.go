@@ -74,7 +74,7 @@ func TestWorstIsTheWorst(t *testing.T) {
 		}
 		e := router.Estimate{
 			Work: rapid.SampledFrom([]router.Work{router.WorkRead, router.WorkAnswer}).Draw(t, "work"), Answers: rapid.Int64Range(1, 4).Draw(t, "answers"),
-			BodyBytes: small.Draw(t, "bytes"), MaxTokens: small.Draw(t, "max"), Bounded: rapid.Bool().Draw(t, "bounded"), Refers: rapid.Bool().Draw(t, "refers"),
+			BodyBytes: small.Draw(t, "bytes"), MaxTokens: small.Draw(t, "max"), Bounded: rapid.Bool().Draw(t, "bounded"), Refers: rapid.Bool().Draw(t, "refers"), Several: rapid.Bool().Draw(t, "several"),
 		}
 		e.Bounded = e.Bounded && e.MaxTokens > 0 // as a router has it
 		at := time.Unix(0, 0)
@@ -88,11 +88,12 @@ func TestWorstIsTheWorst(t *testing.T) {
 		// What an engine may say.
 		window := m.ContextTokens * e.Answers
 		input := e.BodyBytes
-		if e.Refers && m.ContextTokens > 0 {
+		windowed := m.ContextTokens > 0 && !e.Several
+		if e.Refers && windowed {
 			input = window
 		}
 		input = rapid.Int64Range(0, input).Draw(t, "prompt")
-		if m.ContextTokens > 0 {
+		if windowed {
 			input = min(input, window)
 		}
 		output := int64(0)
@@ -103,9 +104,9 @@ func TestWorstIsTheWorst(t *testing.T) {
 			case m.MaxOutputTokens > 0:
 				output = max(m.MaxOutputTokens, e.MaxTokens) * e.Answers // an engine may read what bounds nothing elsewhere
 			default:
-				output = max(0, window-input)
+				output = window
 			}
-			if m.ContextTokens > 0 {
+			if windowed {
 				output = min(output, max(0, window-input))
 			}
 		}

@@ -111,7 +111,7 @@ func worstOf(m *catalog.Model, e *router.Estimate, at time.Time) (nanos int64, k
 	}
 	input := e.BodyBytes
 	window := int64(math.MaxInt64)
-	if m.ContextTokens > 0 {
+	if m.ContextTokens > 0 && !e.Several {
 		window = times(m.ContextTokens, e.Answers)
 		if input = min(input, window); e.Refers {
 			input = window
@@ -124,6 +124,8 @@ func worstOf(m *catalog.Model, e *router.Estimate, at time.Time) (nanos int64, k
 		return price.WorstCost(input, min(times(e.MaxTokens, e.Answers), window)), true
 	case m.MaxOutputTokens > 0:
 		return price.WorstCost(input, min(times(max(m.MaxOutputTokens, e.MaxTokens), e.Answers), window)), true
+	case m.ContextTokens > 0 && e.Several:
+		return price.WorstCost(input, times(m.ContextTokens, e.Answers)), true
 	case m.ContextTokens > 0:
 		// Prompt and answer share the window; which of them is the dearer decides.
 		return max(price.WorstCost(input, window-input), price.WorstCost(0, window)), true
