@@ -18,9 +18,10 @@ import (
 //
 // Ollama takes no flags, only variables, and no model: it loads one when it is
 // first asked for, which takes as long as a start elsewhere, and keeps it then
-// (see KEEP_ALIVE). The launch is ready when Ollama answers; who wants the
-// model to be in memory before the first request sends one of his own, as the
-// documentation says.
+// for as long as it runs. The launch is ready when Ollama answers; who wants
+// the model to be in memory before the first request sends one of his own, as
+// the documentation says. The variables are those that help names from version
+// 0.12.0 on.
 type Adapter struct{}
 
 var _ engines.Adapter = Adapter{}
@@ -33,6 +34,7 @@ func description() engines.Description {
 		Engine:  engines.Ollama,
 		Title:   "Ollama",
 		Version: "1",
+		Tested:  []string{"0.12.0", "0.33.0-rc2"},
 		Options: []engines.Option{
 			{Key: "models_dir", Doc: "The absolute path of the store of models. Default: .ollama/models in the home of the engine's user."},
 		},
