@@ -71,6 +71,8 @@ func judgeError(k proxy.Kind) verdict {
 		return verdict{blame: blameFail}
 	case proxy.KindBody: // ours is the fault, and may be of the moment
 		return verdict{retry: true}
+	case proxy.KindStranger: // nobody failed: who was meant is elsewhere
+		return verdict{blameCool, 0, true}
 	}
 	return verdict{blameFail, 0, true}
 }

@@ -89,6 +89,11 @@ type Spec struct {
 	// CAFile is a PEM file with the authorities to trust for an https URL.
 	// Default "": those of the system.
 	CAFile string `yaml:"ca_file"`
+	// SkipIdentity leaves out what is asked of an engine that has no key and does
+	// not check a request's model by itself: GET /v1/models, on each new connection
+	// over http, so that no other engine that came to listen at the address is
+	// taken for it. Default false.
+	SkipIdentity bool `yaml:"skip_identity"`
 	// KVEvents is where the engine tells what its KV cache holds. Default: nowhere.
 	KVEvents KVEvents `yaml:"kv_events"`
 }
@@ -242,6 +247,6 @@ func (s Spec) normal() Spec {
 func (s Spec) equal(o Spec) bool {
 	return s.ID == o.ID && s.URL == o.URL && s.Pool == o.Pool && s.Weight == o.Weight &&
 		s.MaxRunning == o.MaxRunning && s.PriorityOrder == o.PriorityOrder &&
-		s.Engine == o.Engine && s.Secret == o.Secret && s.CAFile == o.CAFile && s.KVEvents == o.KVEvents &&
+		s.Engine == o.Engine && s.Secret == o.Secret && s.CAFile == o.CAFile && s.SkipIdentity == o.SkipIdentity && s.KVEvents == o.KVEvents &&
 		slices.Equal(s.Models, o.Models)
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/engines"
-	"github.com/llmgw/llmgw/engines/sglang"
-	"github.com/llmgw/llmgw/engines/vllm"
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/endpoint"
@@ -246,14 +244,7 @@ func (c Config) specs() ([]endpoint.Spec, error) {
 
 // priorityOrder is how an engine of the endpoint's kind reads priorities.
 func (e Endpoint) priorityOrder() engines.PriorityOrder {
-	switch e.Engine {
-	case engines.VLLM:
-		return vllm.Capabilities().PriorityOrder
-	case engines.SGLang:
-		return sglang.Capabilities().PriorityOrder
-	default:
-		return engines.PriorityUnset
-	}
+	return capabilities(e.Engine).PriorityOrder
 }
 
 func (e Endpoint) key() (string, error) {

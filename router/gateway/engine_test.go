@@ -154,6 +154,12 @@ func (e *rawEngine) serve(c net.Conn, answer func(*exchange)) {
 		if err != nil {
 			return
 		}
+		if req.Method == "GET" && req.URL.Path == "/v1/models" { // what is asked of an engine on each new connection
+			if _, err := io.WriteString(c, document(404, `{"error":"not found"}`)); err != nil {
+				return
+			}
+			continue
+		}
 		answer(&exchange{Conn: c, n: e.calls.Add(1), req: req, body: body})
 	}
 }

@@ -295,6 +295,7 @@ func (g *Gateway) attach(e *endpoint.Endpoint) any {
 	spec := e.Spec()
 	t, err := g.proxy.NewTarget(proxy.TargetConfig{
 		URL: spec.URL, Secret: spec.Secret.Reveal(), TLS: g.trust.config(spec.CAFile), Dial: g.dial,
+		Identify: identify(*spec, g.log),
 	})
 	if err != nil {
 		// Specs are validated before they get here, so this is a fault of ours.

@@ -12,8 +12,6 @@ import (
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/auth/usage"
 	"github.com/llmgw/llmgw/engines"
-	"github.com/llmgw/llmgw/engines/sglang"
-	"github.com/llmgw/llmgw/engines/vllm"
 	"github.com/llmgw/llmgw/router"
 )
 
@@ -113,8 +111,8 @@ func (a accounting) Record(o *router.Outcome) {
 // to, if they are asked.
 func continuousUsage() map[engines.Name]bool {
 	return map[engines.Name]bool{
-		engines.VLLM:   vllm.Capabilities().ContinuousUsage,
-		engines.SGLang: sglang.Capabilities().ContinuousUsage,
+		engines.VLLM:   capabilities(engines.VLLM).ContinuousUsage,
+		engines.SGLang: capabilities(engines.SGLang).ContinuousUsage,
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // Kind says what ended an exchange. Its String is a metric label.
 type Kind uint8
 
-// The kinds of failure. Those up to KindProtocol can happen before a byte has
+// The kinds of failure. Those up to KindProtocol, and KindStranger, can happen before a byte has
 // gone to the client, when another engine may be tried.
 const (
 	_ Kind = iota
@@ -43,11 +43,14 @@ const (
 	// KindRefused: the answer says itself that it is none (Tap.Err). What the
 	// client gets is the caller's.
 	KindRefused
+	// KindStranger: what answers at the address is not the engine that was meant
+	// (Identify.Check). Another engine may be tried. 502.
+	KindStranger
 )
 
 var kindNames = [...]string{
 	"unset", "dial", "lost", "header_timeout", "first_token_timeout", "idle_timeout", "total_timeout",
-	"cut", "protocol", "canceled", "client", "body", "refused",
+	"cut", "protocol", "canceled", "client", "body", "refused", "stranger",
 }
 
 // String returns the kind's name as metrics and logs show it.

@@ -28,6 +28,10 @@ type TargetConfig struct {
 	// under virtual time. The price is that of https: with a Dial http:// goes
 	// through net/http's Transport, too.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Identify asks the engine who it is on each new connection; nil asks
+	// nothing. With https:// and h2c:// it is an error: what ends such a
+	// connection is often a proxy, which says nothing of the engine behind it.
+	Identify *Identify
 }
 
 // Target is one engine instance with its unused connections. Two instances
@@ -39,6 +43,7 @@ type Target struct {
 	base  string // base path without a slash at its end
 	auth  string // the Authorization line, with its line end
 
+	identify  *Identify       // nil: the engine is not asked who it is
 	transport *http.Transport // nil for http:// over TCP
 	scheme    string
 
@@ -62,6 +67,8 @@ func (p *Proxy) NewTarget(cfg TargetConfig) (*Target, error) {
 		return nil, fmt.Errorf("proxy: target %q: user info, query and fragment have no place here", u.Redacted())
 	case strings.ContainsAny(cfg.Secret, "\r\n\x00"):
 		return nil, errors.New("proxy: target: the secret holds a line break")
+	case cfg.Identify != nil && u.Scheme != "http":
+		return nil, fmt.Errorf("proxy: target %q: an engine is asked who it is over http only", u.Redacted())
 	}
 	port := u.Port()
 	if port == "" {
@@ -72,13 +79,13 @@ func (p *Proxy) NewTarget(cfg TargetConfig) (*Target, error) {
 	}
 	t := &Target{
 		proxy: p, host: u.Host, addr: net.JoinHostPort(u.Hostname(), port),
-		base: strings.TrimRight(u.EscapedPath(), "/"), scheme: u.Scheme,
+		base: strings.TrimRight(u.EscapedPath(), "/"), scheme: u.Scheme, identify: cfg.Identify,
 	}
 	if cfg.Secret != "" {
 		t.auth = "Authorization: Bearer " + cfg.Secret + "\r\n"
 	}
 	if u.Scheme != "http" || cfg.Dial != nil {
-		t.transport = newTransport(p.cfg, u.Scheme, cfg)
+		t.transport = newTransport(p.cfg, t, cfg)
 	}
 	p.mu.Lock()
 	p.targets[t] = struct{}{}
@@ -171,7 +178,12 @@ func (p *Proxy) dial(ctx context.Context, t *Target, total time.Time) (*conn, er
 		limit, kind = total, KindTotalTimeout
 	}
 	d := net.Dialer{Deadline: limit, KeepAlive: 30 * time.Second}
-	nc, err := d.DialContext(ctx, "tcp", t.addr)
+	within := min(p.cfg.Timeouts.ResponseHeader, time.Until(total))
+	nc, err := t.introduced(ctx, within, func() (net.Conn, error) { return d.DialContext(ctx, "tcp", t.addr) })
+	if e, ok := errors.AsType[*Error](err); ok {
+		p.metrics.failure(e.Kind)
+		return nil, e
+	}
 	if err != nil {
 		switch {
 		case ctx.Err() != nil:

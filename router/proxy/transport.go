@@ -17,18 +17,20 @@ import (
 
 // newTransport makes the client for engines behind TLS, HTTP/2 or a dialer of
 // the caller's.
-func newTransport(cfg Config, scheme string, target TargetConfig) *http.Transport {
+func newTransport(cfg Config, t *Target, target TargetConfig) *http.Transport {
 	dial := (&net.Dialer{Timeout: cfg.Timeouts.Dial, KeepAlive: 30 * time.Second}).DialContext
 	if target.Dial != nil {
 		dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Dial)
-			defer cancel()
-			return target.Dial(ctx, network, addr)
+			return t.introduced(ctx, cfg.Timeouts.ResponseHeader, func() (net.Conn, error) {
+				ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Dial)
+				defer cancel()
+				return target.Dial(ctx, network, addr)
+			})
 		}
 	}
 	tc := target.TLS
 	var protocols http.Protocols
-	if scheme == "h2c" {
+	if t.scheme == "h2c" {
 		protocols.SetUnencryptedHTTP2(true)
 	} else {
 		protocols.SetHTTP1(true)
@@ -154,6 +156,9 @@ func (p *Proxy) sendTransport(ctx context.Context, t *Target, req *Request, tota
 			kind = KindBody
 		default:
 			kind = reached(stage.Load()).kind(err)
+			if e, ok := errors.AsType[*Error](err); ok { // of the dial
+				kind, err = e.Kind, e.Err
+			}
 		}
 		p.metrics.failure(kind)
 		return nil, &Error{kind, t.addr, err}
