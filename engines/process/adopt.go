@@ -61,7 +61,8 @@ func (r *Runner) Adopt(ctx context.Context, dir string) (*Shard, Found, error) {
 	}
 	s, found, err := r.adopt(dir, lock)
 	if err != nil {
-		return nil, FoundNothing, errors.Join(err, lock.Close())
+		_ = lock.Close() // which letGo may have done
+		return nil, FoundNothing, err
 	}
 	s.log.Info("shard adopted", "found", found.String())
 	return s, found, nil
@@ -91,8 +92,7 @@ func (r *Runner) adopt(dir string, lock *os.File) (*Shard, Found, error) {
 	}
 	found, err := s.find()
 	if err != nil {
-		s.unwatch()
-		s.watchers.Wait()
+		s.letGo()
 		return nil, FoundNothing, err
 	}
 	engine := s.procs[len(s.procs)-1]

@@ -65,10 +65,13 @@ func allStats() (map[int]stat, error) {
 }
 
 // markerOf returns the value of [Marker] in the environment that a process was
-// given. Whole is false where it cannot be told: it cannot be read, or a
-// program has written its title over it.
+// given. Whole is false where it cannot be told: it is empty, or a program has
+// written its title over it. What may not be read is another user's.
 func markerOf(pid int) (value string, whole bool) {
 	env, err := os.ReadFile(procFile(pid, "environ"))
+	if errors.Is(err, fs.ErrPermission) {
+		return "", true
+	}
 	if err != nil || len(env) == 0 {
 		return "", false
 	}

@@ -272,3 +272,22 @@ func TestFilesDoNotFollowLinksOut(t *testing.T) {
 		t.Errorf("there is a record of it: %v", err)
 	}
 }
+
+func TestLogOfARunningEngineIsBounded(t *testing.T) {
+	t.Parallel()
+	const limit = 4096
+	path, open := gate(t)
+	line := "print=" + strings.Repeat("x", limit-1)
+	sp := spec(t, "print=ready", line, "gate="+path, line, "print=last", "exit=1")
+	s := start(t, runner(t, func(c *process.Config) { c.LogBytes = limit }), sp)
+	kept := filepath.Join(sp.Dir, "engine.log.1")
+	eventually(t, func() bool { _, err := os.Stat(kept); return err == nil })
+	open()
+	f := wait(t, s, process.StateFailed).Failure
+	if f.Lines[len(f.Lines)-1] != "last" {
+		t.Errorf("last lines are %q", f.Lines)
+	}
+	if size := len(output(t, sp, "engine.log")) + len(output(t, sp, "engine.log.1")); size > 2*limit {
+		t.Errorf("logs have %d bytes", size)
+	}
+}
