@@ -76,7 +76,7 @@ func (p *proc) follow(ctx context.Context, v *verdict, ask func(context.Context)
 			v.ended(p.exit)
 		}
 		now := time.Now()
-		ready, failure, next := v.decide(now)
+		ready, next, failure := v.decide(now)
 		if look() || ready || failure != nil {
 			return failure
 		}

@@ -85,17 +85,17 @@ func (v *verdict) answered(now time.Time, a answer) {
 // ended notes the end of the process.
 func (v *verdict) ended(exit Exit) { v.exit = &exit }
 
-// decide returns whether the process is ready, or the class of its failure, and
-// if neither, when it will have failed unless something happens.
-func (v *verdict) decide(now time.Time) (ready bool, failure error, next time.Time) {
+// decide returns whether the process is ready, or the class of its failure as
+// the error, and if neither, when it will have failed unless something happens.
+func (v *verdict) decide(now time.Time) (ready bool, next time.Time, failure error) {
 	if v.exit != nil {
 		if v.once && v.exit.clean() {
-			return true, nil, time.Time{}
+			return true, time.Time{}, nil
 		}
-		return false, ErrExited, time.Time{}
+		return false, time.Time{}, ErrExited
 	}
 	if v.isReady && !v.once {
-		return true, nil, time.Time{}
+		return true, time.Time{}, nil
 	}
 	next, class := v.started.Add(v.want.Timeout), ErrTimeout
 	sooner := func(at time.Time, because error) {
@@ -111,9 +111,9 @@ func (v *verdict) decide(now time.Time) (ready bool, failure error, next time.Ti
 		class = ErrGaveUp
 	}
 	if now.Before(next) {
-		return false, nil, next
+		return false, next, nil
 	}
-	return false, class, next
+	return false, next, class
 }
 
 // failure is the error that says all that is known.

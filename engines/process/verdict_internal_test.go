@@ -85,7 +85,7 @@ func TestVerdict(t *testing.T) {
 					phase = max(phase, engines.PhaseWarming)
 				}
 			}
-			ready, failure, next := v.decide(now)
+			ready, next, failure := v.decide(now)
 			if ready && failure != nil {
 				t.Fatalf("ready and failed: %v", failure)
 			}
@@ -170,14 +170,14 @@ func (s *scene) say(text string) {
 }
 
 // follow returns how it ended, and when.
-func (s *scene) follow(cfg Config, ask func(context.Context) answer) (*verdict, error, time.Duration) {
+func (s *scene) follow(cfg Config, ask func(context.Context) answer) (*verdict, time.Duration, error) {
 	begun := time.Now()
 	v, err := newVerdict(s.p.role, cfg.GiveUp, begun)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	class := s.p.follow(s.t.Context(), v, ask, cfg, func() bool { return false })
-	return v, class, time.Since(begun)
+	return v, time.Since(begun), class
 }
 
 func TestFollowStalls(t *testing.T) {
@@ -188,7 +188,7 @@ func TestFollowStalls(t *testing.T) {
 			time.Sleep(15 * time.Second) // of the bubble's time
 			s.say("Loading safetensors: 10%\r")
 		}()
-		v, class, after := s.follow(cfg, nil)
+		v, after, class := s.follow(cfg, nil)
 		if !errors.Is(class, ErrStalled) || after < 35*time.Second || after > 36*time.Second {
 			t.Errorf("%v after %v, want stalled 20s after the last output", class, after)
 		}
@@ -211,7 +211,7 @@ func TestFollowLoadingIsNotFailed(t *testing.T) {
 			}
 			return answer{spoke: true, ready: true, text: "status 200"}
 		}
-		v, class, after := s.follow(cfg, ask)
+		v, after, class := s.follow(cfg, ask)
 		if class != nil || after < 50*time.Second || after > 52*time.Second || v.phase != engines.PhaseLoading {
 			t.Errorf("%v after %v in phase %v", class, after, v.phase)
 		}
@@ -227,7 +227,7 @@ func TestFollowTimesOut(t *testing.T) {
 			<-ctx.Done()
 			return answer{text: "none"}
 		}
-		v, class, after := s.follow(cfg, hangs)
+		v, after, class := s.follow(cfg, hangs)
 		if !errors.Is(class, ErrTimeout) || after != time.Minute {
 			t.Errorf("%v after %v, want a minute", class, after)
 		}
@@ -250,7 +250,7 @@ func TestFollowWaitsForTheEndOfWhoFailed(t *testing.T) {
 			s.p.exit = Exit{Known: true, Code: 1}
 			close(s.p.exited)
 		}()
-		v, class, after := s.follow(cfg, nil)
+		v, after, class := s.follow(cfg, nil)
 		if !errors.Is(class, ErrExited) || after != 3*time.Second {
 			t.Errorf("%v after %v", class, after)
 		}
@@ -263,7 +263,7 @@ func TestFollowWaitsForTheEndOfWhoFailed(t *testing.T) {
 		cfg := DefaultConfig()
 		s := play(t, cfg, nil)
 		s.say("engine core failed\n")
-		if _, class, after := s.follow(cfg, nil); !errors.Is(class, ErrGaveUp) || after != cfg.GiveUp {
+		if _, after, class := s.follow(cfg, nil); !errors.Is(class, ErrGaveUp) || after != cfg.GiveUp {
 			t.Errorf("%v after %v, want %v", class, after, cfg.GiveUp)
 		}
 	})
