@@ -92,7 +92,9 @@ func (s *subject) stop(fs *findings, name string, shard engines.Shard, l engines
 	ctx, cancel := context.WithTimeout(s.ctx, 2*startTime)
 	defer cancel()
 	sh, err := runner.Start(ctx, process.Spec{
-		ID: "suite", Generation: shard.Generation, Dir: shard.Dir, Launch: stands(l, obeys), Secret: "suite-secret-of-32-bytes-or-more",
+		// Processes are known by the name of their shard on the whole node, and
+		// the suites of several adapters run at once.
+		ID: fmt.Sprintf("suite-%d", os.Getpid()), Generation: shard.Generation, Dir: shard.Dir, Launch: stands(l, obeys), Secret: "suite-secret-of-32-bytes-or-more",
 	})
 	if err != nil {
 		if !errors.Is(err, process.ErrUnsupported) {
