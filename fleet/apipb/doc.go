@@ -3,8 +3,8 @@
 // llmgw/api/v1. Package api serves and calls them.
 //
 // A subject has a .proto file of its own with one service, named for it. Within
-// v1 a field is never renumbered, renamed or given another type; the test of the
-// descriptors says so.
+// v1 a field is never renumbered, renamed or given another type; the test of
+// cmd/internal/protogen says so.
 package apipb
 
-//go:generate go run ../internal/protogen .
+//go:generate go run ../../cmd/internal/protogen connect .

@@ -1,10 +1,12 @@
-// Command protogen makes the Go code of a folder's .proto files:
+// Command protogen makes the Go code of a folder's .proto files, with the stubs of
+// Connect or of gRPC:
 //
-//	go run ./fleet/internal/protogen FOLDER
+//	go run ./cmd/internal/protogen connect|grpc FOLDER
 //
 // It compiles them with protocompile, buf's compiler as a library, and hands them
-// to protoc-gen-go and protoc-gen-connect-go, which are tools of this module and so
-// have the versions of the libraries that their code needs. So `go generate` needs
+// to protoc-gen-go and to protoc-gen-connect-go or protoc-gen-go-grpc, which are
+// tools of this module and so have the versions of the libraries that their code
+// needs. So `go generate` needs
 // Go and nothing else: no protoc, whose version is the machine's, no download of a
 // binary, and not the eight minutes that buf takes to build the first time.
 package main
@@ -33,17 +35,33 @@ import (
 const module = "github.com/llmgw/llmgw"
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: protogen FOLDER")
+	if len(os.Args) != 3 || stubs(os.Args[1]) == (generator{}) {
+		fmt.Fprintln(os.Stderr, "usage: protogen connect|grpc FOLDER")
 		os.Exit(2)
 	}
-	if err := generate(context.Background(), os.Args[1]); err != nil {
+	if err := generate(context.Background(), stubs(os.Args[1]), os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)
 		os.Exit(1)
 	}
 }
 
-func generate(ctx context.Context, folder string) error {
+// generator is a plugin of protoc's, and what it is told.
+type generator struct{ tool, parameter string }
+
+// stubs returns what makes the services' code, beside the messages', in one package
+// a protocol.
+func stubs(rpc string) generator {
+	switch rpc {
+	case "connect":
+		// simple: methods take and return messages.
+		return generator{"protoc-gen-connect-go", "module=" + module + ",simple,package_suffix="}
+	case "grpc":
+		return generator{"protoc-gen-go-grpc", "module=" + module}
+	}
+	return generator{}
+}
+
+func generate(ctx context.Context, services generator, folder string) error {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
@@ -52,12 +70,7 @@ func generate(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range []struct{ tool, parameter string }{
-		{"protoc-gen-go", "module=" + module},
-		// simple: methods take and return messages. The code stands beside the
-		// messages, in one package a protocol.
-		{"protoc-gen-connect-go", "module=" + module + ",simple,package_suffix="},
-	} {
+	for _, p := range []generator{{"protoc-gen-go", "module=" + module}, services} {
 		req.Parameter = new(p.parameter)
 		if err := run(ctx, p.tool, req, root); err != nil {
 			return fmt.Errorf("%s: %w", p.tool, err)
