@@ -48,6 +48,8 @@ type root struct {
 	Config   configCmd   `cmd:"" help:"Check or print the configuration of the server."`
 	Version  versionCmd  `cmd:"" help:"Print what this binary was built from."`
 
+	EnginePlugin enginePluginCmd `cmd:"" hidden:"" help:"Run a built-in engine adapter for the host that starts it."`
+
 	VersionFlag kong.VersionFlag `name:"version" help:"The same as the command version."`
 }
 
