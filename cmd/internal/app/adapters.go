@@ -6,6 +6,11 @@ import (
 	"slices"
 
 	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/infinity"
+	"github.com/llmgw/llmgw/engines/llamacpp"
+	"github.com/llmgw/llmgw/engines/ollama"
+	"github.com/llmgw/llmgw/engines/tei"
+	"github.com/llmgw/llmgw/engines/tgi"
 	"github.com/llmgw/llmgw/engines/vllm"
 )
 
@@ -13,6 +18,11 @@ import (
 // place that lists them.
 func Adapters() []engines.Adapter {
 	return []engines.Adapter{
+		infinity.Adapter{},
+		llamacpp.Adapter{},
+		ollama.Adapter{},
+		tei.Adapter{},
+		tgi.Adapter{},
 		vllm.Adapter{},
 	}
 }
