@@ -1,7 +1,10 @@
-// Package sglang holds the facts about the SGLang engine that a router needs:
-// how its load is read and what it can do.
+// Package sglang holds the facts about the SGLang engine: how its load is read,
+// what it can do, and, as [Adapter], how it is launched, watched and stopped.
 //
-// Source: sgl-project/sglang at 8905cbd42f4a (2026-07-20).
+// Source: sgl-project/sglang at 8905cbd42f4a (2026-07-20), and the packages of
+// the releases 0.5.3, 0.5.5, 0.5.9, 0.5.15, 0.5.18, 0.5.20, 0.5.22 and 0.5.23 for
+// flags, metrics, log lines and routes. The help texts are those of 0.5.9 and
+// 0.5.23 as they print them.
 package sglang
 
 import "github.com/llmgw/llmgw/engines"
@@ -13,9 +16,11 @@ import "github.com/llmgw/llmgw/engines"
 // priority scheduling the series with the empty priority is the total and the
 // numbered ones are its parts. Data-parallel ranks are added. The queues of a
 // prefill or decode instance stand beside the ordinary one and wait as well.
-// Of the cached tokens only the source "total" counts: sources overlap. How many
-// requests run at once follows from the memory unless --max-running-requests
-// says it; no series tells.
+// The cached tokens of a request are counted either by the tier in which they
+// were found (device, host, storage) or, by older versions, under the source
+// "total", never both, so that the sources are added. How many requests run at
+// once follows from the memory unless --max-running-requests says it; no series
+// tells.
 func Metrics() engines.MetricContract {
 	total := map[string]string{"pp_rank": "0", "priority": ""}
 	return engines.MetricContract{
@@ -31,6 +36,7 @@ func Metrics() engines.MetricContract {
 			Names: []string{"sglang:num_queue_reqs"},
 			Also: []string{
 				"sglang:num_prefill_bootstrap_queue_reqs",
+				"sglang:num_prefill_prealloc_queue_reqs", // its name up to 0.5.9
 				"sglang:num_prefill_inflight_queue_reqs",
 				"sglang:num_decode_prealloc_queue_reqs",
 				"sglang:num_decode_transfer_queue_reqs",
@@ -49,7 +55,6 @@ func Metrics() engines.MetricContract {
 		},
 		PrefixHitTokens: engines.Metric{
 			Names:     []string{"sglang:cached_tokens_total", "sglang:cached_tokens"},
-			Labels:    map[string]string{"cache_source": "total"},
 			Aggregate: engines.AggregateSum,
 		},
 		Preemptions: engines.Metric{
