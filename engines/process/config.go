@@ -248,7 +248,7 @@ func (p role) faults(secret string) []error {
 		if strings.ContainsRune(word, 0) {
 			fault("word %d of the command has a NUL byte", i)
 		}
-		if strings.Contains(word, engines.SecretPlaceholder) || secret != "" && strings.Contains(word, secret) {
+		if strings.Contains(word, engines.SecretPlaceholder) || len(secret) >= 8 && strings.Contains(word, secret) {
 			fault("word %d of the command has the secret in it; every user of the machine can read arguments", i)
 		}
 	}

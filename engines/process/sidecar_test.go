@@ -180,7 +180,7 @@ func TestStopGoesOnWhereItWasLeft(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Stop(ctx) }()
-	wait(t, s, process.StateStopping)
+	eventually(t, func() bool { return s.Status().Phase == engines.PhaseStopping })
 	why := errors.New("the agent ends")
 	cancel(why)
 	if err := <-done; !errors.Is(err, why) {

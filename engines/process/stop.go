@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/llmgw/llmgw/engines"
 )
 
 // LeftError says what SIGKILL did not end in time. It unwraps to [ErrLeft].
@@ -116,10 +118,16 @@ func (s *Shard) endOne(ctx context.Context, p *proc) error {
 	if p.asked.IsZero() {
 		p.asked = time.Now()
 		p.ask(found)
+		s.update(func(status *Status) {
+			status.Process, status.Phase, status.PhaseSince = p.name, engines.PhaseStopping, p.asked
+		})
 	}
 	grace := p.asked.Add(p.stop.Grace)
-	if err := until(ctx, p.exited, time.Until(grace)); err != nil {
-		return err
+	for !p.ended() && time.Now().Before(grace) {
+		if err := until(ctx, p.exited, min(time.Until(grace), s.runner.cfg.Poll)); err != nil {
+			return err
+		}
+		p.drain(false, nil) // which keeps its log within bounds
 	}
 	linger := time.Now().Add(s.runner.cfg.Linger)
 	if grace.Before(linger) {
