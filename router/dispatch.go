@@ -200,6 +200,9 @@ func (c *call) attempt(e *endpoint.Endpoint, m Model, data []byte) (again bool) 
 			edit.Priority = -edit.Priority
 		}
 	}
+	if b, ok := c.charge.(Bounder); ok {
+		edit.MaxTokens, edit.Path = b.OutputBound(m.Name), c.route.path
+	}
 	strip, stripAll := c.load(data, edit)
 	c.shared = c.shared || target.Lingers()
 	resp, err := rt.deps.Proxy.Send(c.ctx(), target, &c.send)

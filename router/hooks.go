@@ -73,6 +73,15 @@ type Charge interface {
 	Settle(o *Outcome)
 }
 
+// Bounder is what a [Charge] may be besides: it covers answers of some length only.
+type Bounder interface {
+	// OutputBound returns how many tokens of each answer of the canonical model are
+	// covered, for a request that says no bound of its own; 0: all that an engine
+	// gives. The request is sent with it as its bound, on the paths whose member for
+	// that is known. It must not block.
+	OutputBound(model string) int64
+}
+
 // Headers is what a [Charge], and an error by which a hook refuses, may be
 // besides: it has something to say in the headers of the answer.
 type Headers interface {

@@ -41,8 +41,9 @@ type Model struct {
 	// counted and costs nothing, and a key with a budget may use it freely.
 	Prices []Price `yaml:"prices"`
 	// MaxOutputTokens is the longest answer in tokens, for requests that set no
-	// max_tokens: a budget must cover it before such a request runs. Default 0: not
-	// known, and context_tokens less the prompt counts.
+	// max_tokens: a budget must cover it before such a request runs, and it goes
+	// along to the engine. Default 0: not known, and context_tokens less the prompt
+	// counts.
 	MaxOutputTokens int64 `yaml:"max_output_tokens"`
 	// ContextTokens is how many tokens prompt and answer may have together. Default
 	// 0: not known.

@@ -21,6 +21,7 @@ type charge struct {
 	prices    *catalog.Catalog   // as it stood then: a reload is for later ones
 	held      *limit.Reservation // nil: the key has no limits, or nobody enforces any
 	anthropic bool
+	bounds    bool // of an answer its model's longest is reserved, and no more may come
 
 	settled bool
 	undone  bool // nothing ran, and nothing was charged
@@ -52,6 +53,7 @@ func (v *governor) Charge(ctx context.Context, e router.Estimate) (router.Charge
 		if req.CostNanos, known = worst(c.prices, who, &e, c.at); !known {
 			return nil, unbounded(e.Model)
 		}
+		c.bounds = e.Work == router.WorkAnswer && !e.Bounded
 	}
 	var err error
 	if c.held, err = v.limiter.Acquire(ctx, c.at, &who.subject, req); err != nil {
@@ -153,6 +155,22 @@ func plus(a, b int64) int64 {
 		return math.MaxInt64
 	}
 	return a + b
+}
+
+// OutputBound implements [router.Bounder]: what is reserved of an answer is the
+// longest that comes, where a model's answers have a length and a price.
+func (c *charge) OutputBound(model string) int64 {
+	if !c.bounds {
+		return 0
+	}
+	m, ok := c.prices.Resolve(model)
+	if !ok {
+		return 0
+	}
+	if price, ok := priceAt(m, c.at); !ok || price.Output == 0 {
+		return 0
+	}
+	return m.MaxOutputTokens
 }
 
 // AnswerHeader implements [router.Headers].

@@ -585,3 +585,34 @@ func TestBudgetNeedsABound(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
+
+// What a budget has reserved of an answer whose request says no bound is all that
+// an engine is asked for; who has no budget is not bounded, nor is what is free.
+func TestBudgetBoundsTheAnswer(t *testing.T) {
+	var got atomic.Value
+	cfg := config(at("e", newRaw(t, func(x *exchange) {
+		got.Store(string(x.body))
+		good(x)
+	}).url, "m", "free"))
+	cfg.Models = []catalog.Model{priced("m"), {Name: "free", MaxOutputTokens: 100}}
+	g := newGoverned(t, cfg, nil)
+	_, budget := g.key(auth.Spec{Budget: "1/month"})
+	_, none := g.key(auth.Spec{})
+	open := strings.Replace(chatBody, `,"max_tokens":8`, "", 1)
+	null := strings.Replace(chatBody, `"max_tokens":8`, `"max_tokens":null`, 1)
+	more := strings.Replace(chatBody, `"max_tokens":8`, `"max_tokens":800`, 1)
+	onFree := strings.Replace(open, `"m"`, `"free"`, 1)
+	for _, tt := range []struct{ name, key, body, want string }{
+		{"no bound", budget, open, `{"max_tokens":100,` + open[1:]},
+		{"null", budget, null, strings.Replace(null, "null", "100", 1)},
+		{"more than the model's", budget, more, more},
+		{"its own", budget, chatBody, chatBody},
+		{"without a price", budget, onFree, onFree},
+		{"without a budget", none, open, open},
+		{"null without a budget", none, null, null},
+	} {
+		if a := g.do("POST", chatPath, tt.body, bearer(tt.key)...); a.status != 200 || got.Load() != tt.want {
+			t.Errorf("%s: %d %s: the engine got %s, want %s", tt.name, a.status, a.body, got.Load(), tt.want)
+		}
+	}
+}

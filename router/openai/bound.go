@@ -19,39 +19,96 @@ const (
 
 // boundOf is which of them a name is, in any case: Ollama's parser takes it so.
 func boundOf(name []byte) bounds {
-	switch {
-	case folds(name, "max_tokens"):
-		return boundTokens
-	case folds(name, "max_completion_tokens"):
-		return boundCompletion
-	case folds(name, "max_output_tokens"):
-		return boundOutput
-	case folds(name, "n_predict"):
-		return boundPredict
+	for which := boundTokens; which <= boundPredict; which <<= 1 {
+		if folds(name, which.name()) {
+			return which
+		}
 	}
 	return 0
 }
 
-// bound takes note of a member that bounds the answer.
-func (p *Peek) bound(which bounds, raw []byte) {
-	if raw[0] == 'n' {
-		p.nullBounds |= which
-		return
+// name is that of one member.
+func (b bounds) name() string {
+	switch b {
+	case boundTokens:
+		return "max_tokens"
+	case boundCompletion:
+		return "max_completion_tokens"
+	case boundOutput:
+		return "max_output_tokens"
+	case boundPredict:
+		return "n_predict"
 	}
-	p.bounds |= which
-	if raw[0] == '"' {
+	return ""
+}
+
+// boundMember is a member that bounds the answer, where Edit finds it.
+type boundMember struct {
+	which bounds
+	exact bool // in its very name, for parsers that know no other case
+	null  bool
+	plain bool  // a number of more than zero
+	most  int64 // what the value says; 0: nothing
+	value Span
+}
+
+// mostBoundMembers is for how many of them a pooled Peek keeps room.
+const mostBoundMembers = 64
+
+// bound takes note of a member that bounds the answer.
+func (p *Peek) bound(which bounds, exact bool, body []byte, v Span) {
+	m := boundMember{which: which, exact: exact, value: v}
+	raw := body[v.Start:v.End]
+	switch {
+	case raw[0] == 'n':
+		m.null = true
+		p.nullBounds |= which
+	case raw[0] == '"':
 		// vLLM reads a number in a text, llama.cpp passes over it.
+		p.bounds |= which
 		p.looseBound = true
-		if raw = numberText(raw); len(raw) == 0 {
-			return
+		if raw = numberText(raw); len(raw) > 0 {
+			m.most, _ = tokens(raw)
+		}
+	default:
+		p.bounds |= which
+		var ok bool
+		if m.most, ok = tokens(raw); !ok {
+			p.looseBound = true // -1 is without end to some
+		}
+		m.plain = m.most > 0
+	}
+	p.MaxTokens = max(p.MaxTokens, m.most)
+	p.boundMembers = append(p.boundMembers, m)
+}
+
+// boundBy is the member that bounds an answer of the API at path, for all engines
+// that have the API; 0: it is not known.
+func boundBy(path string) bounds {
+	switch path {
+	case "/v1/chat/completions", "/v1/completions", "/v1/messages":
+		return boundTokens
+	case "/v1/responses":
+		return boundOutput
+	}
+	return 0
+}
+
+// setsBound reports whether a member must be given a number, so that every engine
+// finds a bound in the body. One that is null is as good as absent, unless it stands
+// after what is put in, or beside a number under the same name.
+func (p *Peek) setsBound(own bounds, m *boundMember) bool {
+	return !m.plain && (!m.null || m.which == own || m.which&p.bounds != 0)
+}
+
+// lacksBound reports whether no parser that goes by case finds the API's own member.
+func (p *Peek) lacksBound(own bounds) bool {
+	for i := range p.boundMembers {
+		if m := &p.boundMembers[i]; m.which == own && m.exact {
+			return false
 		}
 	}
-	n, ok := tokens(raw)
-	if !ok {
-		p.looseBound = true // -1 is without end to some
-		return
-	}
-	p.MaxTokens = max(p.MaxTokens, n)
+	return true
 }
 
 // Bounded reports whether no engine gives an answer of more than MaxTokens to the

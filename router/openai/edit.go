@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 )
@@ -20,6 +21,12 @@ type Edit struct {
 	// client has sent one.
 	SetPriority bool
 	Priority    int64
+	// MaxTokens, of more than 0, makes the body such that no engine gives an answer
+	// of more, where [Peek.Bounded] of Path is false. What the client has said stays
+	// where it is a number, of more than zero; what is null, text or less is replaced.
+	// With a Path that is none of those that Bounded knows nothing is done.
+	MaxTokens int64
+	Path      string
 }
 
 // Edit appends to dst the pieces of body with the changes of e made, and
@@ -32,7 +39,11 @@ func (p *Peek) Edit(body []byte, e Edit, dst [][]byte) (parts [][]byte, length i
 	w := edits{body: body, parts: dst, text: p.scratch[:0]}
 	options := p.Stream && (e.InjectUsage || e.InjectContinuous)
 	missing := options && !p.HasStreamOptions()
-	p.editNew(&w, e, missing)
+	var bound bounds // the member that bounds the answer; 0: leave all as they are
+	if e.MaxTokens > 0 && !p.Bounded(e.Path) {
+		bound = boundBy(e.Path)
+	}
+	p.editNew(&w, e, missing, bound)
 
 	// What is there is changed from front to back.
 	var model, stream, priority Span
@@ -45,21 +56,31 @@ func (p *Peek) Edit(body []byte, e Edit, dst [][]byte) (parts [][]byte, length i
 	if e.SetPriority {
 		priority = p.PrioritySpan
 	}
-	for done := 0; ; {
-		next := Span{}
+	for done, at := 0, 0; ; {
+		next, most := Span{}, int64(0)
+		for bound != 0 && at < len(p.boundMembers) && !p.setsBound(bound, &p.boundMembers[at]) {
+			at++
+		}
+		if bound != 0 && at < len(p.boundMembers) {
+			next, most = p.boundMembers[at].value, cmp.Or(p.boundMembers[at].most, e.MaxTokens)
+		}
 		for _, s := range [...]Span{model, stream, priority} {
 			if s.Start > done && (next == Span{} || s.Start < next.Start) {
-				next = s
+				next, most = s, 0
 			}
 		}
-		switch next {
-		case Span{}:
+		switch {
+		case next == Span{}:
 			p.scratch = w.text
 			return w.finish()
-		case model:
+		case most > 0:
+			w.replace(next, "")
+			w.text = strconv.AppendInt(w.text, most, 10)
+			at++
+		case next == model:
 			w.replace(model, "")
 			w.quote(e.Model)
-		case stream:
+		case next == stream:
 			p.editOptions(&w, e)
 		default:
 			w.replace(priority, "")
@@ -71,9 +92,10 @@ func (p *Peek) Edit(body []byte, e Edit, dst [][]byte) (parts [][]byte, length i
 
 // editNew puts the members of e that the body does not have at its front; there is
 // one after them, the model.
-func (p *Peek) editNew(w *edits, e Edit, options bool) {
+func (p *Peek) editNew(w *edits, e Edit, options bool, bound bounds) {
 	priority := e.SetPriority && p.PrioritySpan == Span{}
-	if !options && !priority {
+	bounded := bound != 0 && p.lacksBound(bound)
+	if !options && !priority && !bounded {
 		return
 	}
 	w.replace(Span{p.open + 1, p.open + 1}, "")
@@ -85,9 +107,10 @@ func (p *Peek) editNew(w *edits, e Edit, options bool) {
 		w.more(`},`)
 	}
 	if priority {
-		w.more(`"priority":`)
-		w.text = strconv.AppendInt(w.text, e.Priority, 10)
-		w.more(`,`)
+		w.number("priority", e.Priority)
+	}
+	if bounded {
+		w.number(bound.name(), e.MaxTokens)
 	}
 }
 
@@ -167,6 +190,15 @@ func (w *edits) replace(s Span, text string) {
 
 // more appends text to what the last replace put in.
 func (w *edits) more(text string) { w.text = append(w.text, text...) }
+
+// number appends a member and the comma after it.
+func (w *edits) number(name string, n int64) {
+	w.more(`"`)
+	w.more(name)
+	w.more(`":`)
+	w.text = strconv.AppendInt(w.text, n, 10)
+	w.more(`,`)
+}
 
 // quote appends s as a JSON string.
 func (w *edits) quote(s string) {

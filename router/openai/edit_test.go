@@ -3,6 +3,7 @@ package openai_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -164,6 +165,64 @@ func options(body []byte) map[string]any {
 		return nil
 	}
 	return doc.Options
+}
+
+// A body that an engine may answer without end is, with a bound put in, such that
+// none does, and is changed in nothing else.
+func TestEditBounds(t *testing.T) {
+	const chat, completions, responses, messages = "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"
+	for _, tt := range []struct{ path, body, want string }{
+		{chat, `{"model":"m"}`, `{"max_tokens":100,"model":"m"}`},
+		{completions, `{ "model":"m","n":2}`, `{"max_tokens":100, "model":"m","n":2}`},
+		{messages, `{"model":"m"}`, `{"max_tokens":100,"model":"m"}`},
+		{responses, `{"model":"m","max_tokens":5}`, `{"max_output_tokens":100,"model":"m","max_tokens":5}`},
+		{"/v1/other", `{"model":"m"}`, `{"model":"m"}`},
+		{chat, `{"model":"m","max_tokens":500}`, `{"model":"m","max_tokens":500}`},
+		{chat, `{"model":"m","max_completion_tokens":5}`, `{"model":"m","max_completion_tokens":5}`},
+		{chat, `{"max_tokens": null ,"model":"m"}`, `{"max_tokens": 100 ,"model":"m"}`},
+		{chat, `{"model":"m","max_completion_tokens":null}`, `{"max_tokens":100,"model":"m","max_completion_tokens":null}`},
+		{chat, `{"model":"m","max_tokens":-1,"n_predict":-1}`, `{"model":"m","max_tokens":100,"n_predict":100}`},
+		{chat, `{"model":"m","max_tokens":"50"}`, `{"model":"m","max_tokens":50}`},
+		{chat, `{"model":"m","max_tokens":0}`, `{"model":"m","max_tokens":100}`},
+		{chat, `{"model":"m","Max_Tokens":null}`, `{"max_tokens":100,"model":"m","Max_Tokens":100}`},
+		{completions, `{"max_tokens":7,"model":"m","max_tokens":null}`, `{"max_tokens":7,"model":"m","max_tokens":100}`},
+		{completions, `{"max_completion_tokens":7,"model":"m"}`, `{"max_tokens":100,"max_completion_tokens":7,"model":"m"}`},
+	} {
+		if got, _ := edit(t, tt.body, openai.Edit{MaxTokens: 100, Path: tt.path}); got != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.path, tt.body, got, tt.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		path := rapid.SampledFrom([]string{chat, completions, responses, messages}).Draw(t, "path")
+		members := []string{`"model":"m"`, `"stream":true`, `"messages":[{"max_tokens":1}]`}
+		for range rapid.IntRange(0, 5).Draw(t, "bounds") {
+			name := rapid.SampledFrom([]string{"max_tokens", "Max_Tokens", "max_completion_tokens", "max_output_tokens", "n_predict"}).Draw(t, "name")
+			value := rapid.SampledFrom([]string{"1", "900", "0", "0.5", "null", "-1", `"8"`, `"x"`, "true", "{}"}).Draw(t, "value")
+			members = append(members, fmt.Sprintf("%q: %s ", name, value))
+		}
+		body := "{" + strings.Join(rapid.Permutation(members).Draw(t, "order"), ",") + "}"
+		var before, after openai.Peek
+		if err := openai.PeekBody([]byte(body), &before); err != nil {
+			t.Fatal(err)
+		}
+		e := openai.Edit{Model: "n", InjectUsage: true, SetPriority: true, MaxTokens: 100, Path: path}
+		parts, _ := before.Edit([]byte(body), e, nil)
+		edited := bytes.Join(parts, nil)
+		if err := openai.PeekBody(edited, &after); err != nil {
+			t.Fatalf("%s became %s: %v", body, edited, err)
+		}
+		if !after.Bounded(path) || after.MaxTokens > max(100, before.MaxTokens) {
+			t.Fatalf("%s became %s: at most %d, bounded %t", body, edited, after.MaxTokens, after.Bounded(path))
+		}
+		if after.Model != "n" || !after.IncludeUsage || !after.Stream {
+			t.Fatalf("%s became %s", body, edited)
+		}
+		if e.MaxTokens = 0; before.Bounded(path) {
+			if parts, _ = before.Edit([]byte(body), e, nil); !bytes.Equal(edited, bytes.Join(parts, nil)) {
+				t.Fatalf("%s is bounded, and became %s", body, edited)
+			}
+		}
+	})
 }
 
 // checkEdit makes sure that only what may change has changed.

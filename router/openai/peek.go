@@ -76,7 +76,8 @@ type Peek struct {
 	bounds         bounds // members that bound the answer and are not null
 	nullBounds     bounds // and those that are
 	looseBound     bool   // one of them is not a number of at least zero
-	open           int    // of the top-level object
+	boundMembers   []boundMember
+	open           int // of the top-level object
 	modelKeys      int
 	previousKeys   int
 	talkKeys       int
@@ -106,9 +107,13 @@ func PeekBody(body []byte, p *Peek) error {
 	*p = Peek{
 		Model: p.Model, User: p.User, Choices: 1, Prompts: 1,
 		scratch: p.scratch, pieces: p.pieces, long: p.long[:0], turns: turnNotes{turns: p.turns.turns[:0]},
+		boundMembers: p.boundMembers[:0],
 	}
 	oldUser := p.User
 	p.User = ""
+	if cap(p.boundMembers) > mostBoundMembers {
+		p.boundMembers = nil
+	}
 	s := scanner{b: body, long: &p.long, notes: true}
 	p.top(&s, oldUser)
 	if s.err != nil {
@@ -221,7 +226,7 @@ func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string
 		which := boundOf(name)
 		switch {
 		case which != 0:
-			p.bound(which, s.b[v.Start:v.End])
+			p.bound(which, string(name) == which.name(), s.b, v)
 		case folds(name, "model"):
 			p.countModel(s, key)
 		case folds(name, "previous_response_id"):
