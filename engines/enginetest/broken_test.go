@@ -249,6 +249,8 @@ func TestBrokenAdaptersAreFound(t *testing.T) {
 			l.Files = []engines.File{{Name: "shard.json"}}
 		}), "stop", "shard.json"},
 
+		{"an argument that is no text", leads(func(l *engines.Launch) { l.Engine.Args = append(l.Engine.Args, "\xff") }), "wire", "plain:"},
+
 		{"a contract of nothing", describes(func(d *engines.Description) { d.Metrics = nil }), "metrics", "Description.Metrics is nil"},
 		{"another reading", describes(func(d *engines.Description) { d.Metrics.Running.Aggregate = engines.AggregateMean }), "metrics", "running: 1.5"},
 		{"a metric that no page has", describes(func(d *engines.Description) {

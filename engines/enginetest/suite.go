@@ -23,10 +23,16 @@ var updating = flag.Bool("update", false, "write the golden and want files of th
 // reads testdata beside the test.
 func Run(t *testing.T, a engines.Adapter) {
 	t.Helper()
-	s, err := newSubject(t.Context(), a, "testdata", *updating)
+	run(t, a, false)
+}
+
+func run(t *testing.T, a engines.Adapter, brief bool) {
+	t.Helper()
+	s, err := newSubject(t.Context(), a, "testdata", *updating && !brief)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.brief = brief
 	for _, c := range contracts() {
 		t.Run(c.name, func(t *testing.T) {
 			s := *s
@@ -60,6 +66,7 @@ func contracts() []contract {
 		{"concurrency", atOnce},
 		{"metrics", metricPages},
 		{"stop", stops},
+		{"wire", wired},
 	}
 }
 
