@@ -44,7 +44,8 @@ func (f Found) String() string {
 // Adopt takes up the shard that was started in dir, by its record, whoever
 // started it. A shard of which the engine runs is loading until its probe says
 // that it is ready; of any other the State is failed or stopped. What is left
-// of a failed one, such as sidecars and children, goes with Stop.
+// of a failed one, such as sidecars and children, goes with Stop. The caller has
+// to end with Stop or Detach, whatever was found.
 //
 // The error is [ErrNoRecord], [ErrRecord], or [ErrAttended] while somebody else
 // attends to the shard.
@@ -95,22 +96,18 @@ func (r *Runner) adopt(dir string, lock *os.File) (*Shard, Found, error) {
 		s.letGo()
 		return nil, FoundNothing, err
 	}
+	if !rec.Stopping.IsZero() {
+		s.rest(StateStopping, nil)
+		return s, FoundStopping, nil
+	}
 	engine := s.procs[len(s.procs)-1]
 	switch found {
 	case FoundUnstarted:
 		s.rest(StateFailed, s.unstarted())
 	case FoundRunning:
-		if !rec.Stopping.IsZero() {
-			s.rest(StateStopping, nil)
-			return s, FoundStopping, nil
-		}
 		s.update(func(st *Status) { st.State, st.Since, st.Process = StateLoading, engine.begun, Engine })
 		s.begin()
 	default:
-		if !rec.Stopping.IsZero() {
-			s.rest(StateStopping, nil)
-			return s, FoundStopping, nil
-		}
 		engine.drain(true, nil)
 		s.settle(engine)
 		s.rest(StateFailed, s.endedError(engine))

@@ -275,11 +275,13 @@ func TestStopLadder(t *testing.T) {
 		name   string
 		deeds  []string
 		stop   engines.Stop
+		linger time.Duration
 		killed int
 		logged string
 	}{
 		{name: "polite", deeds: []string{"polite", "print=ready"}, logged: "asked by interrupt", stop: engines.Stop{Signal: engines.SignalInt, Grace: patience}},
 		{name: "deaf", deeds: []string{"deaf", "print=ready"}, stop: quick, killed: 1},
+		{name: "polite child in another session", deeds: []string{"child=away,polite,told", "print=ready"}, stop: slow, linger: patience, logged: "asked by terminated"},
 		{name: "deaf child", deeds: []string{"child=deaf,told", "print=ready"}, stop: slow, killed: 1},
 		{name: "deaf child in another session", deeds: []string{"child=away,deaf,told", "print=ready"}, stop: slow, killed: 1},
 		{name: "child without sign but its parent", deeds: []string{"child=away,bare,mute,deaf,told", "print=ready"}, stop: slow, killed: 1},
@@ -289,7 +291,7 @@ func TestStopLadder(t *testing.T) {
 			t.Parallel()
 			sp := spec(t, c.deeds...)
 			sp.Launch.Stop = c.stop
-			s := start(t, runner(t, nil), sp)
+			s := start(t, runner(t, func(cfg *process.Config) { cfg.Linger = c.linger }), sp)
 			wait(t, s, process.StateReady)
 			status := stop(t, s)
 			if len(status.Ended) != 1 || len(status.Ended[0].Killed) != c.killed {
