@@ -170,7 +170,7 @@ func logRules() []engines.LogRule {
 	}
 	return slices.Concat(
 		[]engines.LogRule{
-			failed(`(\w+) is not available\. install via`, "the Python package $1 is missing", "install infinity_emb with what the backend needs, such as infinity_emb[torch,server]"),
+			failed(`(\S+) is not available\. install via`, "the Python package $1 is missing", "install infinity_emb with what the backend needs, such as infinity_emb[torch,server]"),
 			failed(`cannot assign requested address`, "its address is not this node's", "give the node's address"),
 		},
 		launch.PythonFaults(),

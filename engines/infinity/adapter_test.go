@@ -3,8 +3,30 @@ package infinity_test
 import (
 	"testing"
 
+	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/engines/enginetest"
 	"github.com/llmgw/llmgw/engines/infinity"
+	"github.com/llmgw/llmgw/engines/internal/launch/launchtest"
 )
 
 func TestAdapter(t *testing.T) { enginetest.Run(t, infinity.Adapter{}) }
+
+// Lines as 0.0.78 printed them.
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	l, err := infinity.Adapter{}.Launch(t.Context(), engines.Shard{
+		Profile: engines.Profile{Engine: engines.Infinity, Model: "/m", ServedNames: []string{"m"}, Task: engines.TaskEmbed, CPU: true},
+		Dir:     "/run", Bind: "127.0.0.1", Ports: map[string]int{engines.PortHTTP: 7997},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := launchtest.Says
+	launchtest.Explain(t, l.Logs, []launchtest.Line{
+		says("INFO:     Started server process [28212]", engines.PhaseUnset, "", ""),
+		says("INFO:     Application startup complete.", engines.PhaseListening, "", ""),
+		says("INFO:     Uvicorn running on http://127.0.0.1:7997 (Press CTRL+C to quit)", engines.PhaseListening, "", ""),
+		says("INFO:     Shutting down", engines.PhaseStopping, "", ""),
+		says("ImportError: torch.nn is not available. install via `pip install ", engines.PhaseFailed, "the Python package torch.nn is missing", ""),
+	})
+}
