@@ -9,6 +9,7 @@ import (
 	"github.com/llmgw/llmgw/engines/infinity"
 	"github.com/llmgw/llmgw/engines/llamacpp"
 	"github.com/llmgw/llmgw/engines/ollama"
+	"github.com/llmgw/llmgw/engines/sglang"
 	"github.com/llmgw/llmgw/engines/tei"
 	"github.com/llmgw/llmgw/engines/tgi"
 	"github.com/llmgw/llmgw/engines/vllm"
@@ -21,6 +22,7 @@ func Adapters() []engines.Adapter {
 		infinity.Adapter{},
 		llamacpp.Adapter{},
 		ollama.Adapter{},
+		sglang.Adapter{},
 		tei.Adapter{},
 		tgi.Adapter{},
 		vllm.Adapter{},
