@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/plugin/pluginpb"
 )
 
 // What is said at one end is heard at the other: every field of every type.
@@ -82,6 +83,9 @@ func TestEnumsAgree(t *testing.T) {
 		if p[0] != p[1] {
 			t.Errorf("%s, want %s", p[0], p[1])
 		}
+	}
+	if got := ruleFromWire(&pluginpb.LogRule{Phase: 99}).Phase; got != engines.PhaseUnset {
+		t.Errorf("a phase of later is heard as %s", got)
 	}
 	if got := ruleFromWire(ruleToWire(engines.LogRule{Phase: engines.PhaseLoading})).Phase; got != engines.PhaseLoading {
 		t.Errorf("phase %s", got)

@@ -213,6 +213,12 @@ func readChecksums(path string) (map[string][]byte, *ProgramError) {
 		return nil, fail(err, "make it with sha256sum, or leave it out of the configuration")
 	}
 	defer func() { _ = f.Close() }()
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return nil, fail(err, "make it with sha256sum")
+	case writableByAll(info):
+		return nil, fail(errors.New("every user of the machine may write to it"), "make sure of what is in it, then chmod 644 "+path)
+	}
 	sums := make(map[string][]byte)
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {

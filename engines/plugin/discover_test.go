@@ -108,6 +108,11 @@ func TestDiscover(t *testing.T) {
 			install(t, dir, "ours", "ours")
 			cfg.ChecksumFile = filepath.Join(dir, "sums")
 		}, []string{"built-in"}, plugin.ErrChecksum, "no such file"},
+		{"a list that anybody may write to", func(t *testing.T, dir string, cfg *plugin.Config) {
+			cfg.ChecksumFile = filepath.Join(dir, "sums")
+			write(t, cfg.ChecksumFile, sum(t, install(t, dir, "ours", "ours"))+"  llmgw-adapter-ours\n")
+			chmod(t, cfg.ChecksumFile, 0o666)
+		}, []string{"built-in"}, plugin.ErrChecksum, "chmod 644"},
 		{"a list that is none", func(t *testing.T, dir string, cfg *plugin.Config) {
 			install(t, dir, "ours", "ours")
 			cfg.ChecksumFile = filepath.Join(dir, "sums")

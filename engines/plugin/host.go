@@ -33,6 +33,7 @@ type Host struct {
 	mu      sync.Mutex
 	slots   map[string]*slot // guarded by mu
 	run     context.Context  //nolint:containedctx // Run's, for slots that come later; nil: not running; guarded by mu
+	over    bool             // no slot is supervised from now on; guarded by mu
 	running sync.WaitGroup   // a goroutine for each slot; Run waits
 }
 
@@ -75,7 +76,8 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	<-ctx.Done()
-	h.mu.Lock() // whoever added a slot before has counted it in
+	h.mu.Lock()
+	h.over = true // whoever added a slot before has counted it in
 	h.mu.Unlock()
 	h.running.Wait()
 	return nil
@@ -99,7 +101,7 @@ func (h *Host) Adapter(name engines.Name) (engines.Adapter, error) {
 	}
 	s := newSlot(h, string(name))
 	h.slots[s.name] = s
-	if h.run != nil && h.run.Err() == nil {
+	if h.run != nil && !h.over {
 		h.running.Go(func() { s.supervise(h.run) })
 	}
 	return handle{s}, nil

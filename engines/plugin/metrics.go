@@ -14,7 +14,7 @@ import (
 type outcome uint8
 
 const (
-	outcomeUnset outcome = iota
+	_ outcome = iota // unset
 	// outcomeOK: there is an answer.
 	outcomeOK
 	// outcomeRefused: the profile cannot run, [engines.ErrProfile].

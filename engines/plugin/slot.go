@@ -96,7 +96,7 @@ func (s *slot) instance(ctx context.Context) (*instance, error) {
 func (h *Host) ended() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.run != nil && h.run.Err() != nil
+	return h.over
 }
 
 // suspect has the adapter asked at once whether it lives.
