@@ -190,7 +190,11 @@ func declaration(line string, boxed bool) (names []string, rest string, cut []st
 		} else {
 			words = 0
 		}
-		if words > 2 {
+		switch {
+		case words <= 2:
+		case strings.Contains(list, " {"):
+			return names, rest, cut // values, and then in words what else may stand there
+		default:
 			return nil, "", nil // a sentence that begins with a flag
 		}
 	}

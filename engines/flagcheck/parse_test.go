@@ -31,6 +31,8 @@ options:
                         What it answers to.
   --dtype {auto,half,float16}, -d {auto,half,float16}
                         Kind of numbers.
+  --tool-call-parser {hermes,mistral} or name registered in --parser-plugin
+                        Which of them.
   --tensor-parallel-size TENSOR_PARALLEL_SIZE, -tp TENSOR_PARALLEL_SIZE
                         Cards.
   --enable-prefix-caching, --no-enable-prefix-caching
@@ -38,7 +40,7 @@ options:
   --max_num_seqs N      The most.
 `, []string{
 			"--dtype", "--enable-prefix-caching", "--help", "--host", "--max_num_seqs", "--no-enable-prefix-caching", "--port",
-			"--served-model-name", "--tensor-parallel-size", "-d", "-h", "-tp",
+			"--served-model-name", "--tensor-parallel-size", "--tool-call-parser", "-d", "-h", "-tp",
 		}, []string{"--bind", "--port-range", "--model-help", "--max-num-seqs", "--po"}},
 		{"llama.cpp", `----- common params -----
 
