@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/llmgw/llmgw/storage"
@@ -49,12 +51,20 @@ type IssuerDeps struct {
 	Told   Told             // nil: nobody; other processes notice within Config.CacheTTL
 	Now    func() time.Time // nil is time.Now
 	Random io.Reader        // nil is crypto/rand.Reader
+	Logger *slog.Logger     // nil discards
 }
 
 // Issuer makes, rotates and ends keys. Every change leaves an audit row, without
 // secrets. Its methods may be called concurrently and block for as long as the
 // store does.
-type Issuer struct{ deps IssuerDeps }
+type Issuer struct {
+	deps IssuerDeps
+	wake chan struct{}
+
+	mu      sync.Mutex
+	running bool                      // guarded by mu
+	kept    map[string]keptRevocation // by the key's ID; guarded by mu
+}
 
 // By says who asks for a change, for the audit row, which keeps what it may of it:
 // see [storage.Audit.Tidy].
@@ -82,7 +92,10 @@ func NewIssuer(deps IssuerDeps) (*Issuer, error) {
 	if deps.Random == nil {
 		deps.Random = rand.Reader
 	}
-	return &Issuer{deps: deps}, nil
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Issuer{deps: deps, wake: make(chan struct{}, 1), kept: make(map[string]keptRevocation)}, nil
 }
 
 // Create makes a key. It returns an error that wraps ErrInvalid, with every
@@ -214,24 +227,28 @@ func (s *Issuer) endAfter(ctx context.Context, k storage.Key, now time.Time, ove
 // no error. It returns an error that wraps storage.ErrNotFound if there is none.
 // With one that wraps storage.ErrUnavailable the process that is told refuses
 // the key from then on, and it is not known whether the store has it: revoke it
-// again.
+// again, unless the error wraps ErrKept, too.
 func (s *Issuer) Revoke(ctx context.Context, id string, by By) (storage.Key, error) {
-	k, err := s.revoke(ctx, id, by)
+	at := s.now()
+	k, err := s.revoke(ctx, id, at, by)
 	if s.deps.Told != nil && (err == nil || errors.Is(err, storage.ErrUnavailable)) {
 		s.deps.Told.Revoke(id)
+	}
+	if errors.Is(err, storage.ErrUnavailable) && s.deps.Told != nil && s.keep(id, keptRevocation{at, by}) {
+		err = fmt.Errorf("%w: %w", ErrKept, err)
 	}
 	if err != nil {
 		return storage.Key{}, fmt.Errorf("revoke key: %w", err)
 	}
+	s.forgetKept(id)
 	return k, nil
 }
 
-func (s *Issuer) revoke(ctx context.Context, id string, by By) (storage.Key, error) {
+func (s *Issuer) revoke(ctx context.Context, id string, at time.Time, by By) (storage.Key, error) {
 	before, err := s.deps.Keys.Key(ctx, id)
 	if err != nil {
 		return storage.Key{}, err
 	}
-	at := s.now()
 	after := before
 	if after.RevokedAt.IsZero() {
 		after.RevokedAt = at

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ type KeysDeps struct {
 	Where  string
 	Now    func() time.Time // nil is time.Now
 	Random io.Reader        // nil is crypto/rand.Reader
+	Logger *slog.Logger     // nil discards
 }
 
 // Keys is the keys of a store as [api.Keys].
@@ -57,13 +59,17 @@ func NewKeys(deps KeysDeps) (*Keys, error) {
 		deps.Now = time.Now
 	}
 	issuer, err := auth.NewIssuer(auth.IssuerDeps{
-		Keys: deps.Store, Bands: deps.Bands, Models: deps.Models, Told: deps.Told, Now: deps.Now, Random: deps.Random,
+		Keys: deps.Store, Bands: deps.Bands, Models: deps.Models, Told: deps.Told, Now: deps.Now, Random: deps.Random, Logger: deps.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &Keys{deps: deps, issuer: issuer}, nil
 }
+
+// Run writes revocations that were made while the store was away once it is back;
+// see [auth.Issuer.Run]. Call it once.
+func (s *Keys) Run(ctx context.Context) error { return s.issuer.Run(ctx) }
 
 func by(actor string) auth.By { return auth.By{Actor: cmp.Or(actor, "api")} }
 
@@ -136,6 +142,9 @@ func (s *Keys) RevokeKey(ctx context.Context, req *apipb.RevokeKeyRequest) (*api
 		return nil, err
 	}
 	k, err := s.issuer.Revoke(ctx, req.GetId(), by(req.GetActor()))
+	if errors.Is(err, auth.ErrKept) {
+		return nil, api.Unavailable(errors.New("this server refuses the key from now on; the store does not answer, and will be told when it does, so that others hear of it then; if this server is started anew before, that is lost, and the key has to be revoked again: " + plain(err)))
+	}
 	if errors.Is(err, storage.ErrUnavailable) && s.deps.Told != nil {
 		return nil, api.Unavailable(errors.New("this server refuses the key from now on, but the store does not answer, and whether others will hear of it is not known; revoke the key again when it does: " + plain(err)))
 	}

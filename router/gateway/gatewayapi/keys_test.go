@@ -241,6 +241,31 @@ func TestKeysAway(t *testing.T) {
 	}
 }
 
+// With somebody to write it, a revocation made while the store is away will be.
+func TestKeysKeepRevocations(t *testing.T) {
+	st := openStore(t)
+	keys := newKeys(t, gatewayapi.KeysDeps{Store: st, Told: new(told)})
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- keys.Run(ctx) }()
+	for {
+		_, err := keys.RevokeKey(t.Context(), &apipb.RevokeKeyRequest{Id: "key_1"})
+		if !errors.Is(err, api.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		if strings.Contains(err.Error(), "will be told when it does") && strings.Contains(err.Error(), "started anew before, that is lost") {
+			break // until Run has begun it is not kept
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // What is told of limits is what the limiter counts.
 func TestLimits(t *testing.T) {
 	st, ctx := openStore(t), t.Context()

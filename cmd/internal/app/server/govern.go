@@ -31,6 +31,7 @@ type governance struct {
 	auth    *auth.Authenticator
 	limiter *shared.Limiter
 	usage   *usage.Recorder
+	keys    *gatewayapi.Keys // nil: nobody can change any here
 	router  string
 	log     *slog.Logger
 	tried   chan struct{} // closed once the store was opened or could not be
@@ -107,9 +108,13 @@ func (g *governance) run(ctx context.Context, admin string) error {
 	kept, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	var store, users sync.WaitGroup
-	errs := make([]error, 4)
+	runs := []func(context.Context) error{g.auth.Run, g.limiter.Run, g.usage.Run}
+	if g.keys != nil {
+		runs = append(runs, g.keys.Run)
+	}
+	errs := make([]error, 1+len(runs))
 	store.Go(func() { errs[0] = g.store.Run(kept) })
-	for i, run := range []func(context.Context) error{g.auth.Run, g.limiter.Run, g.usage.Run} {
+	for i, run := range runs {
 		users.Go(func() { errs[1+i] = run(ctx) })
 	}
 	users.Go(func() { g.sayIfNoKey(ctx, admin) })
@@ -174,7 +179,7 @@ func (g *governance) services(deps *api.Deps, cfg config.Config, models func() a
 		}
 	}
 	keys, err := gatewayapi.NewKeys(gatewayapi.KeysDeps{
-		Store: g.store, Bands: bands, Models: models, Told: g.auth, Where: g.where.Where(),
+		Store: g.store, Bands: bands, Models: models, Told: g.auth, Where: g.where.Where(), Logger: g.log,
 	})
 	if err != nil {
 		return err
@@ -183,6 +188,7 @@ func (g *governance) services(deps *api.Deps, cfg config.Config, models func() a
 	if err != nil {
 		return err
 	}
+	g.keys = keys
 	deps.Keys, deps.Limits, deps.Usage = keys, limits, gatewayapi.Usage{Store: g.store}
 	return nil
 }
