@@ -56,7 +56,7 @@ func (r *Runner) Adopt(ctx context.Context, dir string) (*Shard, Found, error) {
 	if _, err := os.Stat(filepath.Join(dir, recordName)); err != nil {
 		return nil, FoundNothing, fmt.Errorf("%w: %w", ErrNoRecord, err)
 	}
-	lock, err := lockDir(ctx, dir)
+	lock, err := r.lockDir(ctx, dir)
 	if err != nil {
 		return nil, FoundNothing, fmt.Errorf("process: %s: %w", dir, err)
 	}

@@ -25,7 +25,7 @@ func adopt(t *testing.T, r *process.Runner, dir string) (*process.Shard, process
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { clear(t, s) })
+	t.Cleanup(func() { tidy(t, s) })
 	return s, found
 }
 
@@ -63,10 +63,11 @@ func TestAdoptRunning(t *testing.T) {
 	wait(t, first, process.StateLoading)
 	pid := first.Status().Processes[0].PID
 
-	if _, _, err := r.Adopt(t.Context(), sp.Dir); !errors.Is(err, process.ErrAttended) {
+	hasty := runner(t, func(c *process.Config) { c.LockWait = 0 })
+	if _, _, err := hasty.Adopt(t.Context(), sp.Dir); !errors.Is(err, process.ErrAttended) {
 		t.Errorf("adopted while it is attended to: %v", err)
 	}
-	if _, err := r.Start(t.Context(), sp); !errors.Is(err, process.ErrAttended) {
+	if _, err := hasty.Start(t.Context(), sp); !errors.Is(err, process.ErrAttended) {
 		t.Errorf("started while it is attended to: %v", err)
 	}
 	first.Detach()

@@ -48,6 +48,11 @@ type Config struct {
 	// left, and then the time until its ports are free: a driver can hold a
 	// process for long. Default 30s; must be positive.
 	KillTimeout time.Duration `yaml:"kill_timeout"`
+	// LockWait is how long the lock of a shard may take to come free. A process
+	// that was forked holds it until it runs its own program, so that a launcher
+	// which is killed in that moment leaves it held: to wait for it is to wait
+	// until the process can be found. Default 2s; 0 is not at all; not negative.
+	LockWait time.Duration `yaml:"lock_wait"`
 }
 
 // DefaultConfig returns the defaults.
@@ -65,6 +70,7 @@ func DefaultConfig() Config {
 		GiveUp:      10 * time.Second,
 		Linger:      3 * time.Second,
 		KillTimeout: 30 * time.Second,
+		LockWait:    2 * time.Second,
 	}
 }
 
@@ -84,7 +90,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %v; want more than 0", key, d))
 		}
 	}
-	for key, d := range map[string]time.Duration{"give_up": c.GiveUp, "linger": c.Linger} {
+	for key, d := range map[string]time.Duration{"give_up": c.GiveUp, "linger": c.Linger, "lock_wait": c.LockWait} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s: %v; want 0 or more", key, d))
 		}

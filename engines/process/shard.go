@@ -99,7 +99,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Shard, error) {
 	if err := os.MkdirAll(spec.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("process: shard %s: %w", spec.ID, err)
 	}
-	lock, err := lockDir(ctx, spec.Dir)
+	lock, err := r.lockDir(ctx, spec.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("process: shard %s: %w", spec.ID, err)
 	}
@@ -297,20 +297,14 @@ func (s *Shard) fail(failure *FailedError) {
 	})
 }
 
-// lockWait is how long a lock may take to come free. A process that was forked
-// holds it until it runs its own program, so that a launcher which is killed in
-// that moment leaves it held: to wait for it is to wait until the process can be
-// found.
-const lockWait = 500 * time.Millisecond
-
 // lockDir keeps others from attending to a shard's directory until the file is
 // closed, by the end of this process at the latest.
-func lockDir(ctx context.Context, dir string) (*os.File, error) {
+func (r *Runner) lockDir(ctx context.Context, dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	deadline := time.Now().Add(lockWait)
+	deadline := time.Now().Add(r.cfg.LockWait)
 	for {
 		err := lockFile(f)
 		if err == nil {

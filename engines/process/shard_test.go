@@ -102,11 +102,11 @@ func start(t *testing.T, r *process.Runner, sp process.Spec) *process.Shard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { clear(t, s) })
+	t.Cleanup(func() { tidy(t, s) })
 	return s
 }
 
-func clear(t *testing.T, s *process.Shard) {
+func tidy(t *testing.T, s *process.Shard) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
