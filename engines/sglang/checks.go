@@ -35,7 +35,7 @@ func check(executable string) engines.Check {
 		Command:   c,
 		Since:     map[string]string{"--attn-dp-size": sinceAttentionN},
 		HelpLines: 1000,
-		Timeout:   2 * time.Minute,
+		Timeout:   5 * time.Minute,
 	}
 }
 

@@ -30,7 +30,7 @@ func (Adapter) Checks(context.Context) ([]engines.Check, error) {
 			HelpArgs: []string{"serve", "--help=all"}, VersionArgs: []string{"--version"},
 			Since:     map[string]string{"--shutdown-timeout": sinceShutdown},
 			HelpLines: 1000,
-			Timeout:   2 * time.Minute,
+			Timeout:   5 * time.Minute,
 		},
 		{
 			Name: "ray", Command: head,
