@@ -125,10 +125,10 @@ func TestBrokenAdaptersAreFound(t *testing.T) {
 		}}, "profiles", "Validate changed the profile"},
 		{"the shard is changed", onLaunch(func(s engines.Shard, _ *engines.Launch) { s.Ports["more"] = 1 }), "profiles", "Launch changed the shard"},
 		{"late faults", toy{launch: func(s engines.Shard, _ *engines.Launch, err *error) {
-			if *err == nil && s.Profile.KVEvents {
-				*err = engines.Faults{{Field: "kv_events", Problem: "is true", Advice: "do without"}}.Err("toy")
+			if *err == nil && s.Profile.StopGrace > 0 {
+				*err = engines.Faults{{Field: "stop_grace", Problem: "is long", Advice: "do without"}}.Err("toy")
 			}
-		}}, "profiles", "kv_events: is true; do without"},
+		}}, "profiles", "stop_grace: is long; do without"},
 		{"launches what cannot run", toy{launch: func(_ engines.Shard, l *engines.Launch, err *error) { *err = nil }}, "profiles", "Launch returned a launch"},
 		{"another launch each time", onLaunch(func(_ engines.Shard, l *engines.Launch) {
 			l.Stop.Grace = time.Duration(calls.Add(1))
@@ -201,6 +201,13 @@ func TestBrokenAdaptersAreFound(t *testing.T) {
 		{"a new flag for an old engine", onLaunch(func(_ engines.Shard, l *engines.Launch) {
 			l.Engine.Args = append([]string{"play", "--crowd", "1"}, l.Engine.Args[1:]...)
 		}), "profiles", `--crowd, which is there since 1.2, is passed to version ""`},
+
+		{"a field that is left out in silence", toy{validate: func(p engines.Profile, s *engines.Shape, err *error) {
+			if p.KVEvents {
+				p.KVEvents = false
+				*s, *err = toy{}.Validate(context.Background(), p)
+			}
+		}}, "silence", `each of ["kv events"]`},
 
 		{"a reserved flag that goes through", toy{validate: func(p engines.Profile, s *engines.Shape, err *error) {
 			if *err != nil && len(p.ExtraArgs) == 2 && p.ExtraArgs[1] == "--rank=1" {

@@ -90,11 +90,12 @@ func circumstancesOf(d engines.Description) []circumstances {
 			oldest = v
 		}
 	}
+	keyed := d.Secret.Supported
 	return []circumstances{
 		{},
-		{Version: newest, Keyed: true, UUIDs: true, FirstCard: 4, Interface: "eth7", HCAs: []string{"mlx5_0", "mlx5_1"}},
-		{Version: oldest, Vendor: engines.AMD, Keyed: true, Bind: "0.0.0.0"},
-		{Version: newest, Vendor: engines.SimulatedCard},
+		{Version: newest, Keyed: keyed, UUIDs: true, FirstCard: 4, Interface: "eth7", HCAs: []string{"mlx5_0", "mlx5_1"}},
+		{Version: oldest, Vendor: engines.AMD, Keyed: keyed, Bind: "0.0.0.0"},
+		{Version: newest, Vendor: engines.SimulatedCard, Keyed: !keyed},
 	}
 }
 

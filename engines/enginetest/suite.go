@@ -61,6 +61,7 @@ func contracts() []contract {
 		{"help", helpTexts},
 		{"launch", goldenLaunches},
 		{"profiles", anyProfile},
+		{"silence", heard},
 		{"refusals", refuses},
 		{"invalid", invalidProfiles},
 		{"concurrency", atOnce},

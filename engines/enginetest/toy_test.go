@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,15 @@ func (a toy) Validate(ctx context.Context, p engines.Profile) (engines.Shape, er
 	if p.Model == "" {
 		fs.Add("model", "is empty", "name the toy")
 	}
+	for field, asked := range map[string]bool{
+		"expert_parallel": p.ExpertParallel, "memory_ratio": p.MemoryRatio != 0, "dtype": p.DType != "", "kv_cache_dtype": p.KVCacheDType != "",
+		"quantization": p.Quantization != "", "priority_scheduling": p.PriorityScheduling, "kv_events": p.KVEvents,
+	} {
+		if asked {
+			fs.Add(field, "is nothing to a toy", "leave it out")
+		}
+	}
+	slices.SortFunc(fs, func(a, b engines.Fault) int { return strings.Compare(a.Field, b.Field) })
 	err := fs.Err("toy")
 	var shape engines.Shape
 	if err == nil {
