@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -84,8 +85,8 @@ func (Adapter) Validate(_ context.Context, p engines.Profile) (engines.Shape, er
 	if p.TensorParallel > 1 && p.PipelineParallel > 1 {
 		fs.Add("tensor_parallel", "is set beside pipeline_parallel", "llama.cpp splits a model over cards either by rows (tensor) or by layers (pipeline)")
 	}
-	if p.ContextTokens > 0 && p.MaxRunning > 0 && p.ContextTokens*p.MaxRunning > 1<<31-1 {
-		fs.Add("context_tokens", fmt.Sprintf("%d for each of %d requests is more than llama.cpp can count", p.ContextTokens, p.MaxRunning), "lower one of the two")
+	if parallel := cmp.Or(p.MaxRunning, slots); p.ContextTokens > 0 && p.ContextTokens > math.MaxInt32/max(parallel, 1) {
+		fs.Add("context_tokens", fmt.Sprintf("%d for each of %d requests is more than llama.cpp can count", p.ContextTokens, parallel), "lower it, or max_running")
 	}
 	launch.Ignored(&fs, "llama.cpp", p, map[string]string{
 		"revision":            "name the file, or the quantization behind the model's name",
