@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/llmgw/llmgw/cmd/internal/app"
 	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/engines/flagcheck"
 	"github.com/llmgw/llmgw/engines/flagcheck/ask"
+	"github.com/llmgw/llmgw/engines/plugin"
 )
 
 // exitUnchecked is the code of engine-check where it found no missing flag and
@@ -29,6 +31,7 @@ type engineCheckCmd struct {
 	Adapter       string        `arg:"" help:"Engine whose adapter is checked, such as vllm or llamacpp."`
 	Exe           []string      `name:"exe" sep:"none" placeholder:"PATH" help:"Executable of an installed engine; may be repeated, to compare versions. Without it the adapter's own name in PATH."`
 	HelpFile      []string      `name:"help-file" sep:"none" placeholder:"FILE" help:"File with the engine's help text, in place of an executable; may be repeated."`
+	AdapterDir    string        `name:"adapter-dir" placeholder:"DIR" help:"Folder with adapters that llmgw is not built with, programs named llmgw-adapter-NAME. One there goes before one built in."`
 	EngineVersion string        `name:"engine-version" placeholder:"VERSION" help:"Version of the engine that the files are of, since they do not say."`
 	Check         string        `placeholder:"NAME" help:"Only the check of this name, of an adapter that has several. Files are of the first one without it."`
 	Timeout       time.Duration `help:"Bound of one run of an executable. Default: the adapter's own, which allows for engines that load GPU libraries."`
@@ -48,7 +51,28 @@ func (c *engineCheckCmd) Validate() error {
 
 // Run holds the widest command of an adapter against the help of engines.
 func (c *engineCheckCmd) Run(ctx context.Context, streams Streams) error {
-	return c.run(ctx, streams, app.Adapters())
+	if c.AdapterDir == "" {
+		return c.run(ctx, streams, app.Adapters())
+	}
+	cfg := plugin.DefaultConfig()
+	var err error
+	if cfg.Dir, err = filepath.Abs(c.AdapterDir); err != nil {
+		return err
+	}
+	host, err := plugin.New(cfg, plugin.Deps{})
+	if err != nil {
+		return err
+	}
+	adapter, err := host.Adapter(engines.Name(c.Adapter))
+	if err != nil {
+		return coded{fmt.Errorf("ctl engine-check: %w", err), exitUnchecked}
+	}
+	hosted, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = host.Run(hosted) }) // nil
+	defer running.Wait()
+	defer stop()
+	return c.run(ctx, streams, []engines.Adapter{adapter})
 }
 
 func (c *engineCheckCmd) run(ctx context.Context, streams Streams, adapters []engines.Adapter) error {
