@@ -152,6 +152,7 @@ func attempt[T any](ctx context.Context, s *slot, do func(context.Context, *remo
 	bounded, cancel := context.WithTimeoutCause(ctx, s.host.cfg.CallTimeout, slow)
 	defer cancel()
 	v, err := do(bounded, inst.remote)
+	inst.calls.Done()
 	switch {
 	case ctx.Err() != nil || !errors.Is(err, engines.ErrUnavailable):
 	case bounded.Err() != nil:

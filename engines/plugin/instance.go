@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -24,6 +25,7 @@ type instance struct {
 	process *process
 	remote  *remote
 	log     *slog.Logger
+	calls   sync.WaitGroup // in flight; none is added once the slot has another state
 }
 
 // starter is what a start needs to know.
@@ -159,11 +161,21 @@ func (s starter) check(ctx context.Context, inst *instance) error {
 	return e
 }
 
-// stop ends the program: in good order if it lets calls in flight end in time, and
-// otherwise by force.
+// stop ends the program: in good order if calls in flight end in time, and otherwise
+// by force. That they have is seen here, where the answers arrive: the adapter is
+// done with a call before its answer is on its way.
 func (i *instance) stop(drain time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
+	answered := make(chan struct{})
+	go func() { // stop waits for it
+		i.calls.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-ctx.Done():
+	}
 	if err := i.remote.drain(ctx); err != nil {
 		i.log.Debug("the adapter was not drained", "err", err)
 		i.process.kill()
@@ -173,6 +185,7 @@ func (i *instance) stop(drain time.Duration) {
 	force := time.AfterFunc(closing, i.process.kill)
 	defer force.Stop()
 	i.client.Kill()
+	<-answered
 }
 
 // end kills the program at once.

@@ -60,7 +60,8 @@ func (s *slot) set(to state, current *instance, cause error) {
 }
 
 // instance returns the run that a call can be made of, and waits for a start that
-// is under way or that it causes itself.
+// is under way or that it causes itself. The call is counted in the run's calls, and
+// the caller takes it out.
 func (s *slot) instance(ctx context.Context) (*instance, error) {
 	// A start ends by itself; what may never come is the host's Run.
 	hostless := time.NewTimer(s.host.cfg.StartTimeout + s.host.cfg.CallTimeout)
@@ -69,6 +70,9 @@ func (s *slot) instance(ctx context.Context) (*instance, error) {
 		s.mu.Lock()
 		s.used = time.Now()
 		state, current, cause, changed := s.state, s.current, s.cause, s.changed
+		if state == stateRunning {
+			current.calls.Add(1) // under mu, so that stop counts it
+		}
 		s.mu.Unlock()
 		switch state {
 		case stateRunning:
@@ -151,7 +155,10 @@ func (s *slot) keep(ctx context.Context) {
 			s.set(stateRunning, inst, nil)
 			err = s.watch(ctx, inst)
 			m.up.WithLabelValues(s.name).Set(0)
-			if err == nil || ctx.Err() != nil { // nobody calls it
+			if err == nil || ctx.Err() != nil {
+				if err != nil { // otherwise nobody calls it, and those who do now wait
+					s.set(stateAway, nil, errNotRunning)
+				}
 				inst.stop(cfg.DrainTimeout)
 				return
 			}
@@ -199,7 +206,6 @@ func (s *slot) watch(ctx context.Context, inst *instance) error {
 	for {
 		select {
 		case <-ctx.Done():
-			s.set(stateAway, nil, errNotRunning)
 			return errNotRunning
 		case <-inst.process.exited:
 			return fault(ErrEnded, inst.process.outcome(), "it is started again; see what it logged")
