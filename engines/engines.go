@@ -35,6 +35,10 @@ const (
 	LMStudio Name = "lmstudio"
 )
 
+// Sim is the simulated engine, as profiles name it. It is not of [Names]: what a
+// router meets is vLLM.
+const Sim Name = "sim"
+
 // Names returns the engine names that configuration may use, sorted, without
 // [Auto]. The caller owns the slice.
 func Names() []Name {

@@ -14,6 +14,9 @@ type Config struct {
 	// Model is the first served name: answers and metrics carry it.
 	// Default "sim-8b"; must not be empty.
 	Model string `yaml:"model"`
+	// Weights is what the log and the model cards say was loaded; nothing is
+	// read. Default empty: model.
+	Weights string `yaml:"weights"`
 	// Aliases are further served names, each with a card in /v1/models.
 	// Default none.
 	Aliases []string `yaml:"aliases"`

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 )
@@ -11,7 +12,7 @@ func (e *Engine) listModels(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range append([]string{e.cfg.Model}, e.cfg.Aliases...) {
 		cards = append(cards, object{
 			"id": name, "object": "model", "created": e.created.Unix(), "owned_by": "vllm",
-			"root": e.cfg.Model, "parent": nil, "max_model_len": e.cfg.MaxModelLen,
+			"root": cmp.Or(e.cfg.Weights, e.cfg.Model), "parent": nil, "max_model_len": e.cfg.MaxModelLen,
 			"permission": []object{{
 				"id": "modelperm-" + name, "object": "model_permission", "created": e.created.Unix(),
 				"allow_create_engine": false, "allow_sampling": true, "allow_logprobs": true,

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func (e *Engine) Load(ctx context.Context) error {
 		return nil
 	}
 	weights := e.cfg.LoadTime * 3 / 4
-	e.log.Info("Starting to load model " + e.cfg.Model + "...")
+	e.log.Info("Starting to load model " + cmp.Or(e.cfg.Weights, e.cfg.Model) + "...")
 	for i := range shards {
 		if err := pause(ctx, weights/shards); err != nil {
 			return err

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/llmgw/llmgw/engines"
@@ -10,6 +12,7 @@ import (
 	"github.com/llmgw/llmgw/engines/llamacpp"
 	"github.com/llmgw/llmgw/engines/ollama"
 	"github.com/llmgw/llmgw/engines/sglang"
+	"github.com/llmgw/llmgw/engines/sim"
 	"github.com/llmgw/llmgw/engines/tei"
 	"github.com/llmgw/llmgw/engines/tgi"
 	"github.com/llmgw/llmgw/engines/vllm"
@@ -23,10 +26,20 @@ func Adapters() []engines.Adapter {
 		llamacpp.Adapter{},
 		ollama.Adapter{},
 		sglang.Adapter{},
+		sim.Adapter{Executable: self()},
 		tei.Adapter{},
 		tgi.Adapter{},
 		vllm.Adapter{},
 	}
+}
+
+// self is the path of this binary if it is llmgw, which has the simulated
+// engine in it: a node needs no second file, and none in PATH.
+func self() string {
+	if path, err := os.Executable(); err == nil && filepath.Base(path) == "llmgw" {
+		return path
+	}
+	return ""
 }
 
 // Adapter returns the adapter of a name, or an error that lists those that there

@@ -51,7 +51,7 @@ func table() []row {
 		{"engines/lmdeploy", "engines", adapter},
 		{"engines/kvevents", "engines", alone},
 		{"engines/exposition", "engines", alone},
-		{"engines/sim", "engines engines/kvevents", alone},
+		{"engines/sim", "engines engines/internal/launch engines/kvevents engines/vllm", "it is an engine like vLLM, whose facts it shares, and its adapter"},
 		{"engines/flagcheck", "engines", alone},
 		{"engines/enginetest", "engines engines/flagcheck engines/plugin engines/process engines/exposition engines/sim", alone},
 		{"router", "router/schedule router/endpoint router/proxy router/openai router/anthropic router/internal engines", alone},

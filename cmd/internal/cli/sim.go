@@ -33,6 +33,7 @@ type simServeCmd struct {
 	Listen       string   `help:"Address to serve; port 0 takes a free one." default:"127.0.0.1:8000"`
 	Config       string   `short:"c" help:"YAML file with the engine's configuration; without it an 8B model on one H100-class card."`
 	Model        string   `help:"Name of the model; overrides the file."`
+	Weights      string   `placeholder:"NAME" help:"What the log and the model cards say was loaded; nothing is read. Overrides the file."`
 	Alias        []string `sep:"none" placeholder:"NAME" help:"A further name of the model; more than once for more. Overrides the file."`
 	MaxModelLen  int      `help:"Most tokens of prompt and answer together; overrides the file."`
 	MaxNumSeqs   int      `help:"Most sequences that run at once; overrides the file."`
@@ -98,6 +99,7 @@ func (c *simServeCmd) engine() (cfg sim.Config, err error) {
 		return cfg, err
 	}
 	override(&cfg.Model, c.Model)
+	override(&cfg.Weights, c.Weights)
 	override(&cfg.MaxModelLen, c.MaxModelLen)
 	override(&cfg.MaxNumSeqs, c.MaxNumSeqs)
 	override(&cfg.SchedulingPolicy, c.Policy)

@@ -18,16 +18,16 @@ import (
 	"github.com/llmgw/llmgw/cmd/internal/cli"
 )
 
-// process is a command whose log can be waited for.
-type process struct {
+// job is a command whose log can be waited for.
+type job struct {
 	*exec.Cmd
 	log *log
 }
 
 // launch starts llmgw; it is killed when the test ends.
-func launch(t *testing.T, env []string, args ...string) process {
+func launch(t *testing.T, env []string, args ...string) job {
 	t.Helper()
-	p := process{exec.CommandContext(t.Context(), "llmgw", args...), &log{news: make(chan struct{}, 1)}}
+	p := job{exec.CommandContext(t.Context(), "llmgw", args...), &log{news: make(chan struct{}, 1)}}
 	p.Env = append(os.Environ(), env...)
 	p.Stdout, p.Stderr = p.log, p.log
 	if err := p.Start(); err != nil {
@@ -42,7 +42,7 @@ func launch(t *testing.T, env []string, args ...string) process {
 }
 
 // ends waits for the end and returns the exit code.
-func (p process) ends(t *testing.T) int {
+func (p job) ends(t *testing.T) int {
 	t.Helper()
 	if err := p.Wait(); err != nil {
 		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
@@ -114,7 +114,7 @@ func refuses(t *testing.T, address string) {
 // have joined, who serve nothing; the loss of one ends all.
 func TestSimGang(t *testing.T) {
 	http, rendezvous := freeAddress(t), freeAddress(t)
-	rank := func(i int, more ...string) process {
+	rank := func(i int, more ...string) job {
 		return launch(t, nil, append([]string{
 			"sim", "serve", "--listen", http, "--model", "tiny", "--load-time", "8ms", "--replica", "tiny-1", "--generation", "7",
 			"--ranks", "3", "--rank", fmt.Sprint(i), "--rendezvous", rendezvous,
@@ -138,7 +138,7 @@ func TestSimGang(t *testing.T) {
 	if code, body := ask(t, "GET", "http://"+http+"/v1/models", ""); code != 200 || !strings.Contains(body, `"tiny"`) {
 		t.Errorf("the leader answers %d %s", code, body)
 	}
-	for _, w := range []process{one, two} {
+	for _, w := range []job{one, two} {
 		w.log.await(t, "it serves nothing")
 		if n := listening(t, w.Process.Pid); n != 0 {
 			t.Errorf("a worker listens on %d sockets", n)
@@ -227,7 +227,7 @@ func TestSimGangUsage(t *testing.T) {
 		{[]string{"--ranks", "0"}, "want 1 or more"},
 		{[]string{"--ranks", "2", "--rank", "2", "--rendezvous", "127.0.0.1:1"}, "rank 2 of 2"},
 		{[]string{"--ranks", "2", "--rendezvous", "127.0.0.1:1", "--rendezvous-timeout", "0s"}, "is not positive"},
-		{[]string{"--ranks", "2", "--rank", "1", "--rendezvous", "127.0.0.1:1", "--rendezvous-timeout", "1ms"}, "nobody listens there"},
+		{[]string{"--ranks", "2", "--rank", "1", "--rendezvous", "127.0.0.1:1", "--rendezvous-timeout", "1ms"}, "the leader was not reached"},
 		{[]string{"--scheduling-policy", "lottery"}, "want fcfs or priority"},
 		{[]string{"--listen", "127.0.0.1:0", "--faults", "fail_load=memory"}, "CUDA out of memory"},
 		{[]string{"--listen", "127.0.0.1:0", "--faults", "crash_after=1ms"}, "crashed"},

@@ -18,7 +18,7 @@ import (
 	"github.com/llmgw/llmgw/engines/sim"
 )
 
-var update = flag.Bool("update", false, "write faults.txt and the tables of docs/reference/sim.md from the code")
+var update = flag.Bool("update", false, "write faults.txt, the tables of docs/reference/sim.md and the help that engines/sim is held against from the code")
 
 // What is said of the simulated engine's keys, in --faults=help and in the
 // reference, is what the comments in the code say, and leaves none out.
@@ -41,6 +41,12 @@ func TestSimReference(t *testing.T) {
 		}
 	}
 	sameText(t, "faults.txt", faultsText(keys))
+	// The adapter's flags are held against this text, in the tests of engines/sim.
+	var help strings.Builder
+	if code := cli.Main(t.Context(), []string{"sim", "serve", "--help"}, cli.Streams{Out: &help, Err: t.Output()}); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	sameText(t, filepath.Join(repository, "engines", "sim", "testdata", "help", "llmgw.txt"), help.String())
 
 	page := filepath.Join(repository, "docs", "reference", "sim.md")
 	text, err := os.ReadFile(page)
@@ -57,7 +63,7 @@ func TestSimReference(t *testing.T) {
 	sameText(t, page, head+begin+tables+end+tail)
 }
 
-// Every flag of llmgw sim stands in the reference.
+// Every flag of llmgw sim and every option of its adapter stands in the reference.
 func TestSimFlags(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "sim.md"))
 	if err != nil {
@@ -74,6 +80,15 @@ func TestSimFlags(t *testing.T) {
 	for _, m := range flags {
 		if m[1] != "--help" && m[1] != "--version" && !strings.Contains(string(page), "`"+m[1]+"`") {
 			t.Errorf("docs/reference/sim.md does not explain %s", m[1])
+		}
+	}
+	d, err := sim.Adapter{}.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range d.Options {
+		if !strings.Contains(string(page), "\n| `"+o.Key+"` | "+o.Doc+" |\n") {
+			t.Errorf("docs/reference/sim.md does not say of the option %s: %s", o.Key, o.Doc)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (l *leader) left(rank int, err error) {
 	case l.roster.leave(rank):
 		l.end(lost(fmt.Sprintf("rank %d", rank), err))
 	default:
-		l.opts.logger().Warn("A rank has left before all were there", "rank", rank, "err", err)
+		l.opts.logger().Warn("A rank has left before all were there", "rank", rank, "err", err, "missing", list(l.roster.missing()))
 	}
 }
 
