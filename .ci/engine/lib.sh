@@ -49,7 +49,7 @@ venv() {
 }
 
 # engine_tests ENGINE MODEL [GO-TEST-FLAGS…] builds llmgw and runs the tests with
-# $python.
+# $python, and $server if it is set.
 engine_tests() {
   local engine=$1 model=$2
   shift 2
@@ -57,5 +57,5 @@ engine_tests() {
   go vet ./.ci/engine
   go build -o "$work/llmgw" ./cmd/llmgw
   go test ./.ci/engine -count=1 -timeout "${test_limit:-5m}" "$@" \
-    -args -engine "$engine" -python "$python" -model "$model" -llmgw "$work/llmgw"
+    -args -engine "$engine" -python "$python" -model "$model" -llmgw "$work/llmgw" -server "${server-}"
 }

@@ -16,6 +16,7 @@ var (
 	engineName = flag.String("engine", "llamacpp", "the engine: llamacpp or vllm")
 	python     = flag.String("python", "", "Python interpreter that has the engine's package")
 	model      = flag.String("model", "", "model file or directory that model.py wrote")
+	server     = flag.String("server", "", "the engine's own executable, if it is there by itself: its adapter launches it")
 	llmgw      = flag.String("llmgw", "", "the llmgw binary")
 )
 
