@@ -23,6 +23,7 @@ type Keys interface {
 	CreateKey(ctx context.Context, req *apipb.CreateKeyRequest) (*apipb.CreateKeyResponse, error)
 	ListKeys(ctx context.Context, req *apipb.ListKeysRequest) (*apipb.ListKeysResponse, error)
 	GetKey(ctx context.Context, req *apipb.GetKeyRequest) (*apipb.GetKeyResponse, error)
+	UpdateKey(ctx context.Context, req *apipb.UpdateKeyRequest) (*apipb.UpdateKeyResponse, error)
 	RevokeKey(ctx context.Context, req *apipb.RevokeKeyRequest) (*apipb.RevokeKeyResponse, error)
 	RotateKey(ctx context.Context, req *apipb.RotateKeyRequest) (*apipb.RotateKeyResponse, error)
 	DescribeStore(ctx context.Context, req *apipb.DescribeStoreRequest) (*apipb.DescribeStoreResponse, error)
@@ -136,6 +137,14 @@ func (s keys) GetKey(ctx context.Context, req *apipb.GetKeyRequest) (*apipb.GetK
 		func(ctx context.Context, req *apipb.GetKeyRequest) (*apipb.GetKeyResponse, error) {
 			return s.deps.Keys.GetKey(ctx, req)
 		}, goodID("id", req.GetId()))
+}
+
+// UpdateKey implements apipb.KeyServiceHandler.
+func (s keys) UpdateKey(ctx context.Context, req *apipb.UpdateKeyRequest) (*apipb.UpdateKeyResponse, error) {
+	return checked(ctx, s.service, "UpdateKey", missing(s.deps.Keys != nil, errNoKeys), req,
+		func(ctx context.Context, req *apipb.UpdateKeyRequest) (*apipb.UpdateKeyResponse, error) {
+			return s.deps.Keys.UpdateKey(ctx, req)
+		}, goodID("id", req.GetId()), goodActor(req.GetActor()))
 }
 
 // RevokeKey implements apipb.KeyServiceHandler.

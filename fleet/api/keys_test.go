@@ -37,6 +37,10 @@ func (k keeper) GetKey(_ context.Context, req *apipb.GetKeyRequest) (*apipb.GetK
 	return &apipb.GetKeyResponse{Key: &apipb.Key{Id: req.GetId()}}, k.err
 }
 
+func (k keeper) UpdateKey(context.Context, *apipb.UpdateKeyRequest) (*apipb.UpdateKeyResponse, error) {
+	return &apipb.UpdateKeyResponse{}, k.err
+}
+
 func (k keeper) RevokeKey(context.Context, *apipb.RevokeKeyRequest) (*apipb.RevokeKeyResponse, error) {
 	return &apipb.RevokeKeyResponse{}, k.err
 }
@@ -70,6 +74,7 @@ func calls(ctx context.Context, c *api.Client) map[string]func() error {
 		"CreateKey":     func() error { return ask(c.Keys.CreateKey(ctx, &apipb.CreateKeyRequest{Name: "n"})) },
 		"ListKeys":      func() error { return ask(c.Keys.ListKeys(ctx, &apipb.ListKeysRequest{})) },
 		"GetKey":        func() error { return ask(c.Keys.GetKey(ctx, &apipb.GetKeyRequest{Id: "key_1"})) },
+		"UpdateKey":     func() error { return ask(c.Keys.UpdateKey(ctx, &apipb.UpdateKeyRequest{Id: "key_1"})) },
 		"RevokeKey":     func() error { return ask(c.Keys.RevokeKey(ctx, &apipb.RevokeKeyRequest{Id: "key_1"})) },
 		"RotateKey":     func() error { return ask(c.Keys.RotateKey(ctx, &apipb.RotateKeyRequest{Id: "key_1"})) },
 		"DescribeStore": func() error { return ask(c.Keys.DescribeStore(ctx, &apipb.DescribeStoreRequest{})) },

@@ -38,6 +38,8 @@ const (
 	KeyServiceListKeysProcedure = "/llmgw.api.v1.KeyService/ListKeys"
 	// KeyServiceGetKeyProcedure is the fully-qualified name of the KeyService's GetKey RPC.
 	KeyServiceGetKeyProcedure = "/llmgw.api.v1.KeyService/GetKey"
+	// KeyServiceUpdateKeyProcedure is the fully-qualified name of the KeyService's UpdateKey RPC.
+	KeyServiceUpdateKeyProcedure = "/llmgw.api.v1.KeyService/UpdateKey"
 	// KeyServiceRevokeKeyProcedure is the fully-qualified name of the KeyService's RevokeKey RPC.
 	KeyServiceRevokeKeyProcedure = "/llmgw.api.v1.KeyService/RevokeKey"
 	// KeyServiceRotateKeyProcedure is the fully-qualified name of the KeyService's RotateKey RPC.
@@ -55,6 +57,11 @@ type KeyServiceClient interface {
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
 	// GetKey returns one key, and where its budget stands by the store's word.
 	GetKey(context.Context, *GetKeyRequest) (*GetKeyResponse, error)
+	// UpdateKey changes a key: at once in the server that is asked, in others within
+	// their auth.cache_ttl. What was counted of its limits and budget stays counted.
+	// Errors: failed_precondition for a key that was revoked or has expired, and for
+	// one that has another revision than the request says.
+	UpdateKey(context.Context, *UpdateKeyRequest) (*UpdateKeyResponse, error)
 	// RevokeKey ends a key: at once in the server that is asked, in others within
 	// their auth.cache_ttl. One that was revoked before stays as it was.
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
@@ -95,6 +102,12 @@ func NewKeyServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(keyServiceMethods.ByName("GetKey")),
 			connect.WithClientOptions(opts...),
 		),
+		updateKey: connect.NewClient[UpdateKeyRequest, UpdateKeyResponse](
+			httpClient,
+			baseURL+KeyServiceUpdateKeyProcedure,
+			connect.WithSchema(keyServiceMethods.ByName("UpdateKey")),
+			connect.WithClientOptions(opts...),
+		),
 		revokeKey: connect.NewClient[RevokeKeyRequest, RevokeKeyResponse](
 			httpClient,
 			baseURL+KeyServiceRevokeKeyProcedure,
@@ -121,6 +134,7 @@ type keyServiceClient struct {
 	createKey     *connect.Client[CreateKeyRequest, CreateKeyResponse]
 	listKeys      *connect.Client[ListKeysRequest, ListKeysResponse]
 	getKey        *connect.Client[GetKeyRequest, GetKeyResponse]
+	updateKey     *connect.Client[UpdateKeyRequest, UpdateKeyResponse]
 	revokeKey     *connect.Client[RevokeKeyRequest, RevokeKeyResponse]
 	rotateKey     *connect.Client[RotateKeyRequest, RotateKeyResponse]
 	describeStore *connect.Client[DescribeStoreRequest, DescribeStoreResponse]
@@ -147,6 +161,15 @@ func (c *keyServiceClient) ListKeys(ctx context.Context, req *ListKeysRequest) (
 // GetKey calls llmgw.api.v1.KeyService.GetKey.
 func (c *keyServiceClient) GetKey(ctx context.Context, req *GetKeyRequest) (*GetKeyResponse, error) {
 	response, err := c.getKey.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateKey calls llmgw.api.v1.KeyService.UpdateKey.
+func (c *keyServiceClient) UpdateKey(ctx context.Context, req *UpdateKeyRequest) (*UpdateKeyResponse, error) {
+	response, err := c.updateKey.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -188,6 +211,11 @@ type KeyServiceHandler interface {
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
 	// GetKey returns one key, and where its budget stands by the store's word.
 	GetKey(context.Context, *GetKeyRequest) (*GetKeyResponse, error)
+	// UpdateKey changes a key: at once in the server that is asked, in others within
+	// their auth.cache_ttl. What was counted of its limits and budget stays counted.
+	// Errors: failed_precondition for a key that was revoked or has expired, and for
+	// one that has another revision than the request says.
+	UpdateKey(context.Context, *UpdateKeyRequest) (*UpdateKeyResponse, error)
 	// RevokeKey ends a key: at once in the server that is asked, in others within
 	// their auth.cache_ttl. One that was revoked before stays as it was.
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
@@ -224,6 +252,12 @@ func NewKeyServiceHandler(svc KeyServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(keyServiceMethods.ByName("GetKey")),
 		connect.WithHandlerOptions(opts...),
 	)
+	keyServiceUpdateKeyHandler := connect.NewUnaryHandlerSimple(
+		KeyServiceUpdateKeyProcedure,
+		svc.UpdateKey,
+		connect.WithSchema(keyServiceMethods.ByName("UpdateKey")),
+		connect.WithHandlerOptions(opts...),
+	)
 	keyServiceRevokeKeyHandler := connect.NewUnaryHandlerSimple(
 		KeyServiceRevokeKeyProcedure,
 		svc.RevokeKey,
@@ -250,6 +284,8 @@ func NewKeyServiceHandler(svc KeyServiceHandler, opts ...connect.HandlerOption) 
 			keyServiceListKeysHandler.ServeHTTP(w, r)
 		case KeyServiceGetKeyProcedure:
 			keyServiceGetKeyHandler.ServeHTTP(w, r)
+		case KeyServiceUpdateKeyProcedure:
+			keyServiceUpdateKeyHandler.ServeHTTP(w, r)
 		case KeyServiceRevokeKeyProcedure:
 			keyServiceRevokeKeyHandler.ServeHTTP(w, r)
 		case KeyServiceRotateKeyProcedure:
@@ -275,6 +311,10 @@ func (UnimplementedKeyServiceHandler) ListKeys(context.Context, *ListKeysRequest
 
 func (UnimplementedKeyServiceHandler) GetKey(context.Context, *GetKeyRequest) (*GetKeyResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("llmgw.api.v1.KeyService.GetKey is not implemented"))
+}
+
+func (UnimplementedKeyServiceHandler) UpdateKey(context.Context, *UpdateKeyRequest) (*UpdateKeyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("llmgw.api.v1.KeyService.UpdateKey is not implemented"))
 }
 
 func (UnimplementedKeyServiceHandler) RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error) {

@@ -839,6 +839,264 @@ func (x *KeyBudget) GetEnd() *timestamppb.Timestamp {
 	return nil
 }
 
+// UpdateKeyRequest is what to change of a key. What is absent stays as it is; the
+// rest is as in CreateKeyRequest.
+type UpdateKeyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The revision that the key must have. 0: whichever it has.
+	Revision           int64      `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Name               *string    `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	Owner              *string    `protobuf:"bytes,4,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
+	Models             *KeyModels `protobuf:"bytes,5,opt,name=models,proto3" json:"models,omitempty"`
+	AllowUnknownModels bool       `protobuf:"varint,6,opt,name=allow_unknown_models,json=allowUnknownModels,proto3" json:"allow_unknown_models,omitempty"`
+	// Empty: the default band.
+	Band *string `protobuf:"bytes,7,opt,name=band,proto3,oneof" json:"band,omitempty"`
+	// A limit of 0: none.
+	Limits *KeyLimits `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Empty: no bound.
+	Budget *string `protobuf:"bytes,9,opt,name=budget,proto3,oneof" json:"budget,omitempty"`
+	// From now on where it says how long. Never, or empty: no end.
+	Expires    *string `protobuf:"bytes,10,opt,name=expires,proto3,oneof" json:"expires,omitempty"`
+	MayExplain *bool   `protobuf:"varint,11,opt,name=may_explain,json=mayExplain,proto3,oneof" json:"may_explain,omitempty"`
+	// Tags to set, beside those that there are.
+	SetTags map[string]string `protobuf:"bytes,12,rep,name=set_tags,json=setTags,proto3" json:"set_tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Names of tags to take away.
+	RemoveTags []string `protobuf:"bytes,13,rep,name=remove_tags,json=removeTags,proto3" json:"remove_tags,omitempty"`
+	// As in CreateKeyRequest.
+	Actor         string `protobuf:"bytes,14,opt,name=actor,proto3" json:"actor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateKeyRequest) Reset() {
+	*x = UpdateKeyRequest{}
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateKeyRequest) ProtoMessage() {}
+
+func (x *UpdateKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateKeyRequest.ProtoReflect.Descriptor instead.
+func (*UpdateKeyRequest) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *UpdateKeyRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *UpdateKeyRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *UpdateKeyRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *UpdateKeyRequest) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
+func (x *UpdateKeyRequest) GetModels() *KeyModels {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *UpdateKeyRequest) GetAllowUnknownModels() bool {
+	if x != nil {
+		return x.AllowUnknownModels
+	}
+	return false
+}
+
+func (x *UpdateKeyRequest) GetBand() string {
+	if x != nil && x.Band != nil {
+		return *x.Band
+	}
+	return ""
+}
+
+func (x *UpdateKeyRequest) GetLimits() *KeyLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *UpdateKeyRequest) GetBudget() string {
+	if x != nil && x.Budget != nil {
+		return *x.Budget
+	}
+	return ""
+}
+
+func (x *UpdateKeyRequest) GetExpires() string {
+	if x != nil && x.Expires != nil {
+		return *x.Expires
+	}
+	return ""
+}
+
+func (x *UpdateKeyRequest) GetMayExplain() bool {
+	if x != nil && x.MayExplain != nil {
+		return *x.MayExplain
+	}
+	return false
+}
+
+func (x *UpdateKeyRequest) GetSetTags() map[string]string {
+	if x != nil {
+		return x.SetTags
+	}
+	return nil
+}
+
+func (x *UpdateKeyRequest) GetRemoveTags() []string {
+	if x != nil {
+		return x.RemoveTags
+	}
+	return nil
+}
+
+func (x *UpdateKeyRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+// KeyModels is a list of models.
+type KeyModels struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in CreateKeyRequest. Empty: every model.
+	Models        []string `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyModels) Reset() {
+	*x = KeyModels{}
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyModels) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyModels) ProtoMessage() {}
+
+func (x *KeyModels) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyModels.ProtoReflect.Descriptor instead.
+func (*KeyModels) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *KeyModels) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// UpdateKeyResponse is the key as it is then.
+type UpdateKeyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// What is legal and perhaps not what was meant.
+	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateKeyResponse) Reset() {
+	*x = UpdateKeyResponse{}
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateKeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateKeyResponse) ProtoMessage() {}
+
+func (x *UpdateKeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateKeyResponse.ProtoReflect.Descriptor instead.
+func (*UpdateKeyResponse) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UpdateKeyResponse) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *UpdateKeyResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 // RevokeKeyRequest names a key to end.
 type RevokeKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -851,7 +1109,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[9]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1121,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[9]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1134,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{9}
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -903,7 +1161,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1173,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1186,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{10}
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RevokeKeyResponse) GetKey() *Key {
@@ -956,7 +1214,7 @@ type RotateKeyRequest struct {
 
 func (x *RotateKeyRequest) Reset() {
 	*x = RotateKeyRequest{}
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1226,7 @@ func (x *RotateKeyRequest) String() string {
 func (*RotateKeyRequest) ProtoMessage() {}
 
 func (x *RotateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1239,7 @@ func (x *RotateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{11}
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RotateKeyRequest) GetId() string {
@@ -1030,7 +1288,7 @@ type RotateKeyResponse struct {
 
 func (x *RotateKeyResponse) Reset() {
 	*x = RotateKeyResponse{}
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1300,7 @@ func (x *RotateKeyResponse) String() string {
 func (*RotateKeyResponse) ProtoMessage() {}
 
 func (x *RotateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1313,7 @@ func (x *RotateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{12}
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RotateKeyResponse) GetKey() *Key {
@@ -1102,7 +1360,7 @@ type DescribeStoreRequest struct {
 
 func (x *DescribeStoreRequest) Reset() {
 	*x = DescribeStoreRequest{}
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1372,7 @@ func (x *DescribeStoreRequest) String() string {
 func (*DescribeStoreRequest) ProtoMessage() {}
 
 func (x *DescribeStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1385,7 @@ func (x *DescribeStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeStoreRequest.ProtoReflect.Descriptor instead.
 func (*DescribeStoreRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{13}
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{16}
 }
 
 // DescribeStoreResponse is where keys are kept.
@@ -1141,7 +1399,7 @@ type DescribeStoreResponse struct {
 
 func (x *DescribeStoreResponse) Reset() {
 	*x = DescribeStoreResponse{}
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1411,7 @@ func (x *DescribeStoreResponse) String() string {
 func (*DescribeStoreResponse) ProtoMessage() {}
 
 func (x *DescribeStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1424,7 @@ func (x *DescribeStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeStoreResponse.ProtoReflect.Descriptor instead.
 func (*DescribeStoreResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{14}
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DescribeStoreResponse) GetDsn() string {
@@ -1259,7 +1517,40 @@ const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"spentNanos\x12#\n" +
 	"\rgranted_nanos\x18\x03 \x01(\x03R\fgrantedNanos\x120\n" +
 	"\x05start\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
-	"\x03end\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\"8\n" +
+	"\x03end\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\"\xff\x04\n" +
+	"\x10UpdateKeyRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x17\n" +
+	"\x04name\x18\x03 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x19\n" +
+	"\x05owner\x18\x04 \x01(\tH\x01R\x05owner\x88\x01\x01\x12/\n" +
+	"\x06models\x18\x05 \x01(\v2\x17.llmgw.api.v1.KeyModelsR\x06models\x120\n" +
+	"\x14allow_unknown_models\x18\x06 \x01(\bR\x12allowUnknownModels\x12\x17\n" +
+	"\x04band\x18\a \x01(\tH\x02R\x04band\x88\x01\x01\x12/\n" +
+	"\x06limits\x18\b \x01(\v2\x17.llmgw.api.v1.KeyLimitsR\x06limits\x12\x1b\n" +
+	"\x06budget\x18\t \x01(\tH\x03R\x06budget\x88\x01\x01\x12\x1d\n" +
+	"\aexpires\x18\n" +
+	" \x01(\tH\x04R\aexpires\x88\x01\x01\x12$\n" +
+	"\vmay_explain\x18\v \x01(\bH\x05R\n" +
+	"mayExplain\x88\x01\x01\x12F\n" +
+	"\bset_tags\x18\f \x03(\v2+.llmgw.api.v1.UpdateKeyRequest.SetTagsEntryR\asetTags\x12\x1f\n" +
+	"\vremove_tags\x18\r \x03(\tR\n" +
+	"removeTags\x12\x14\n" +
+	"\x05actor\x18\x0e \x01(\tR\x05actor\x1a:\n" +
+	"\fSetTagsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
+	"\x05_nameB\b\n" +
+	"\x06_ownerB\a\n" +
+	"\x05_bandB\t\n" +
+	"\a_budgetB\n" +
+	"\n" +
+	"\b_expiresB\x0e\n" +
+	"\f_may_explain\"#\n" +
+	"\tKeyModels\x12\x16\n" +
+	"\x06models\x18\x01 \x03(\tR\x06models\"T\n" +
+	"\x11UpdateKeyResponse\x12#\n" +
+	"\x03key\x18\x01 \x01(\v2\x11.llmgw.api.v1.KeyR\x03key\x12\x1a\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"8\n" +
 	"\x10RevokeKeyRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\"8\n" +
@@ -1284,12 +1575,13 @@ const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"\x15KEY_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KEY_STATE_USABLE\x10\x01\x12\x15\n" +
 	"\x11KEY_STATE_EXPIRED\x10\x02\x12\x15\n" +
-	"\x11KEY_STATE_REVOKED\x10\x032\xe0\x03\n" +
+	"\x11KEY_STATE_REVOKED\x10\x032\xae\x04\n" +
 	"\n" +
 	"KeyService\x12L\n" +
 	"\tCreateKey\x12\x1e.llmgw.api.v1.CreateKeyRequest\x1a\x1f.llmgw.api.v1.CreateKeyResponse\x12I\n" +
 	"\bListKeys\x12\x1d.llmgw.api.v1.ListKeysRequest\x1a\x1e.llmgw.api.v1.ListKeysResponse\x12C\n" +
 	"\x06GetKey\x12\x1b.llmgw.api.v1.GetKeyRequest\x1a\x1c.llmgw.api.v1.GetKeyResponse\x12L\n" +
+	"\tUpdateKey\x12\x1e.llmgw.api.v1.UpdateKeyRequest\x1a\x1f.llmgw.api.v1.UpdateKeyResponse\x12L\n" +
 	"\tRevokeKey\x12\x1e.llmgw.api.v1.RevokeKeyRequest\x1a\x1f.llmgw.api.v1.RevokeKeyResponse\x12L\n" +
 	"\tRotateKey\x12\x1e.llmgw.api.v1.RotateKeyRequest\x1a\x1f.llmgw.api.v1.RotateKeyResponse\x12X\n" +
 	"\rDescribeStore\x12\".llmgw.api.v1.DescribeStoreRequest\x1a#.llmgw.api.v1.DescribeStoreResponseB$Z\"github.com/llmgw/llmgw/fleet/apipbb\x06proto3"
@@ -1307,7 +1599,7 @@ func file_llmgw_api_v1_keys_proto_rawDescGZIP() []byte {
 }
 
 var file_llmgw_api_v1_keys_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_llmgw_api_v1_keys_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_llmgw_api_v1_keys_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_llmgw_api_v1_keys_proto_goTypes = []any{
 	(KeyState)(0),                 // 0: llmgw.api.v1.KeyState
 	(*Key)(nil),                   // 1: llmgw.api.v1.Key
@@ -1319,53 +1611,63 @@ var file_llmgw_api_v1_keys_proto_goTypes = []any{
 	(*GetKeyRequest)(nil),         // 7: llmgw.api.v1.GetKeyRequest
 	(*GetKeyResponse)(nil),        // 8: llmgw.api.v1.GetKeyResponse
 	(*KeyBudget)(nil),             // 9: llmgw.api.v1.KeyBudget
-	(*RevokeKeyRequest)(nil),      // 10: llmgw.api.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),     // 11: llmgw.api.v1.RevokeKeyResponse
-	(*RotateKeyRequest)(nil),      // 12: llmgw.api.v1.RotateKeyRequest
-	(*RotateKeyResponse)(nil),     // 13: llmgw.api.v1.RotateKeyResponse
-	(*DescribeStoreRequest)(nil),  // 14: llmgw.api.v1.DescribeStoreRequest
-	(*DescribeStoreResponse)(nil), // 15: llmgw.api.v1.DescribeStoreResponse
-	nil,                           // 16: llmgw.api.v1.Key.TagsEntry
-	nil,                           // 17: llmgw.api.v1.CreateKeyRequest.TagsEntry
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*UpdateKeyRequest)(nil),      // 10: llmgw.api.v1.UpdateKeyRequest
+	(*KeyModels)(nil),             // 11: llmgw.api.v1.KeyModels
+	(*UpdateKeyResponse)(nil),     // 12: llmgw.api.v1.UpdateKeyResponse
+	(*RevokeKeyRequest)(nil),      // 13: llmgw.api.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),     // 14: llmgw.api.v1.RevokeKeyResponse
+	(*RotateKeyRequest)(nil),      // 15: llmgw.api.v1.RotateKeyRequest
+	(*RotateKeyResponse)(nil),     // 16: llmgw.api.v1.RotateKeyResponse
+	(*DescribeStoreRequest)(nil),  // 17: llmgw.api.v1.DescribeStoreRequest
+	(*DescribeStoreResponse)(nil), // 18: llmgw.api.v1.DescribeStoreResponse
+	nil,                           // 19: llmgw.api.v1.Key.TagsEntry
+	nil,                           // 20: llmgw.api.v1.CreateKeyRequest.TagsEntry
+	nil,                           // 21: llmgw.api.v1.UpdateKeyRequest.SetTagsEntry
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_llmgw_api_v1_keys_proto_depIdxs = []int32{
 	2,  // 0: llmgw.api.v1.Key.limits:type_name -> llmgw.api.v1.KeyLimits
-	16, // 1: llmgw.api.v1.Key.tags:type_name -> llmgw.api.v1.Key.TagsEntry
-	18, // 2: llmgw.api.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	18, // 3: llmgw.api.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 4: llmgw.api.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
+	19, // 1: llmgw.api.v1.Key.tags:type_name -> llmgw.api.v1.Key.TagsEntry
+	22, // 2: llmgw.api.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	22, // 3: llmgw.api.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 4: llmgw.api.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: llmgw.api.v1.Key.state:type_name -> llmgw.api.v1.KeyState
 	2,  // 6: llmgw.api.v1.CreateKeyRequest.limits:type_name -> llmgw.api.v1.KeyLimits
-	17, // 7: llmgw.api.v1.CreateKeyRequest.tags:type_name -> llmgw.api.v1.CreateKeyRequest.TagsEntry
+	20, // 7: llmgw.api.v1.CreateKeyRequest.tags:type_name -> llmgw.api.v1.CreateKeyRequest.TagsEntry
 	1,  // 8: llmgw.api.v1.CreateKeyResponse.key:type_name -> llmgw.api.v1.Key
 	1,  // 9: llmgw.api.v1.ListKeysResponse.keys:type_name -> llmgw.api.v1.Key
 	1,  // 10: llmgw.api.v1.GetKeyResponse.key:type_name -> llmgw.api.v1.Key
 	9,  // 11: llmgw.api.v1.GetKeyResponse.budget:type_name -> llmgw.api.v1.KeyBudget
-	18, // 12: llmgw.api.v1.KeyBudget.start:type_name -> google.protobuf.Timestamp
-	18, // 13: llmgw.api.v1.KeyBudget.end:type_name -> google.protobuf.Timestamp
-	1,  // 14: llmgw.api.v1.RevokeKeyResponse.key:type_name -> llmgw.api.v1.Key
-	19, // 15: llmgw.api.v1.RotateKeyRequest.overlap:type_name -> google.protobuf.Duration
-	1,  // 16: llmgw.api.v1.RotateKeyResponse.key:type_name -> llmgw.api.v1.Key
-	1,  // 17: llmgw.api.v1.RotateKeyResponse.old:type_name -> llmgw.api.v1.Key
-	3,  // 18: llmgw.api.v1.KeyService.CreateKey:input_type -> llmgw.api.v1.CreateKeyRequest
-	5,  // 19: llmgw.api.v1.KeyService.ListKeys:input_type -> llmgw.api.v1.ListKeysRequest
-	7,  // 20: llmgw.api.v1.KeyService.GetKey:input_type -> llmgw.api.v1.GetKeyRequest
-	10, // 21: llmgw.api.v1.KeyService.RevokeKey:input_type -> llmgw.api.v1.RevokeKeyRequest
-	12, // 22: llmgw.api.v1.KeyService.RotateKey:input_type -> llmgw.api.v1.RotateKeyRequest
-	14, // 23: llmgw.api.v1.KeyService.DescribeStore:input_type -> llmgw.api.v1.DescribeStoreRequest
-	4,  // 24: llmgw.api.v1.KeyService.CreateKey:output_type -> llmgw.api.v1.CreateKeyResponse
-	6,  // 25: llmgw.api.v1.KeyService.ListKeys:output_type -> llmgw.api.v1.ListKeysResponse
-	8,  // 26: llmgw.api.v1.KeyService.GetKey:output_type -> llmgw.api.v1.GetKeyResponse
-	11, // 27: llmgw.api.v1.KeyService.RevokeKey:output_type -> llmgw.api.v1.RevokeKeyResponse
-	13, // 28: llmgw.api.v1.KeyService.RotateKey:output_type -> llmgw.api.v1.RotateKeyResponse
-	15, // 29: llmgw.api.v1.KeyService.DescribeStore:output_type -> llmgw.api.v1.DescribeStoreResponse
-	24, // [24:30] is the sub-list for method output_type
-	18, // [18:24] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	22, // 12: llmgw.api.v1.KeyBudget.start:type_name -> google.protobuf.Timestamp
+	22, // 13: llmgw.api.v1.KeyBudget.end:type_name -> google.protobuf.Timestamp
+	11, // 14: llmgw.api.v1.UpdateKeyRequest.models:type_name -> llmgw.api.v1.KeyModels
+	2,  // 15: llmgw.api.v1.UpdateKeyRequest.limits:type_name -> llmgw.api.v1.KeyLimits
+	21, // 16: llmgw.api.v1.UpdateKeyRequest.set_tags:type_name -> llmgw.api.v1.UpdateKeyRequest.SetTagsEntry
+	1,  // 17: llmgw.api.v1.UpdateKeyResponse.key:type_name -> llmgw.api.v1.Key
+	1,  // 18: llmgw.api.v1.RevokeKeyResponse.key:type_name -> llmgw.api.v1.Key
+	23, // 19: llmgw.api.v1.RotateKeyRequest.overlap:type_name -> google.protobuf.Duration
+	1,  // 20: llmgw.api.v1.RotateKeyResponse.key:type_name -> llmgw.api.v1.Key
+	1,  // 21: llmgw.api.v1.RotateKeyResponse.old:type_name -> llmgw.api.v1.Key
+	3,  // 22: llmgw.api.v1.KeyService.CreateKey:input_type -> llmgw.api.v1.CreateKeyRequest
+	5,  // 23: llmgw.api.v1.KeyService.ListKeys:input_type -> llmgw.api.v1.ListKeysRequest
+	7,  // 24: llmgw.api.v1.KeyService.GetKey:input_type -> llmgw.api.v1.GetKeyRequest
+	10, // 25: llmgw.api.v1.KeyService.UpdateKey:input_type -> llmgw.api.v1.UpdateKeyRequest
+	13, // 26: llmgw.api.v1.KeyService.RevokeKey:input_type -> llmgw.api.v1.RevokeKeyRequest
+	15, // 27: llmgw.api.v1.KeyService.RotateKey:input_type -> llmgw.api.v1.RotateKeyRequest
+	17, // 28: llmgw.api.v1.KeyService.DescribeStore:input_type -> llmgw.api.v1.DescribeStoreRequest
+	4,  // 29: llmgw.api.v1.KeyService.CreateKey:output_type -> llmgw.api.v1.CreateKeyResponse
+	6,  // 30: llmgw.api.v1.KeyService.ListKeys:output_type -> llmgw.api.v1.ListKeysResponse
+	8,  // 31: llmgw.api.v1.KeyService.GetKey:output_type -> llmgw.api.v1.GetKeyResponse
+	12, // 32: llmgw.api.v1.KeyService.UpdateKey:output_type -> llmgw.api.v1.UpdateKeyResponse
+	14, // 33: llmgw.api.v1.KeyService.RevokeKey:output_type -> llmgw.api.v1.RevokeKeyResponse
+	16, // 34: llmgw.api.v1.KeyService.RotateKey:output_type -> llmgw.api.v1.RotateKeyResponse
+	18, // 35: llmgw.api.v1.KeyService.DescribeStore:output_type -> llmgw.api.v1.DescribeStoreResponse
+	29, // [29:36] is the sub-list for method output_type
+	22, // [22:29] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_api_v1_keys_proto_init() }
@@ -1375,14 +1677,15 @@ func file_llmgw_api_v1_keys_proto_init() {
 	}
 	file_llmgw_api_v1_keys_proto_msgTypes[0].OneofWrappers = []any{}
 	file_llmgw_api_v1_keys_proto_msgTypes[1].OneofWrappers = []any{}
-	file_llmgw_api_v1_keys_proto_msgTypes[12].OneofWrappers = []any{}
+	file_llmgw_api_v1_keys_proto_msgTypes[9].OneofWrappers = []any{}
+	file_llmgw_api_v1_keys_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_llmgw_api_v1_keys_proto_rawDesc), len(file_llmgw_api_v1_keys_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

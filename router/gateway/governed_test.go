@@ -616,3 +616,26 @@ func TestBudgetBoundsTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A larger budget lets a key that has spent its own go on at once.
+func TestRaisedBudgetGoesOn(t *testing.T) {
+	cfg := config(at("e", newRaw(t, good).url))
+	cfg.Models = []catalog.Model{priced("m")}
+	g := newGoverned(t, cfg, nil)
+	id, text := g.key(auth.Spec{Budget: auth.FormatAmount(worst(chatBody)) + "/day"})
+	for _, want := range []int{200, 429} {
+		if a := g.do("POST", chatPath, chatBody, bearer(text)...); a.status != want {
+			t.Fatalf("%d %s, want %d", a.status, a.body, want)
+		}
+	}
+	is, err := auth.NewIssuer(auth.IssuerDeps{Keys: g.store, Told: g.auth})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := is.Update(t.Context(), id, auth.Change{Budget: new(auth.FormatAmount(3*worst(chatBody)) + "/day")}, auth.By{Actor: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	if a := g.do("POST", chatPath, chatBody, bearer(text)...); a.status != 200 {
+		t.Errorf("with a larger budget: %d %s", a.status, a.body)
+	}
+}

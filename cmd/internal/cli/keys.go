@@ -25,6 +25,7 @@ type keysCmd struct {
 	Create keysCreateCmd `cmd:"" help:"Make a key and print it, once."`
 	List   keysListCmd   `cmd:"" help:"List all keys, the newest first."`
 	Show   keysShowCmd   `cmd:"" help:"Show a key, and where its limits and its budget stand."`
+	Update keysUpdateCmd `cmd:"" help:"Change a key."`
 	Revoke keysRevokeCmd `cmd:"" help:"End a key."`
 	Rotate keysRotateCmd `cmd:"" help:"Make a key like another one, and give that one an end."`
 }

@@ -176,6 +176,12 @@ func TestKeysByServer(t *testing.T) {
 			t.Errorf("%v of the new key:\n%s", cmd, out)
 		}
 	}
+	out = keep(must(t, "keys", "update", id, "--admin", a.url, "--name", "ci2", "--rpm", "0", "--concurrency", "9", "--budget", "none", "--models", "a/*,b", "--allow-unknown-models", "--tag", "a=b"))
+	for _, want := range []string{"name      ci2\n", "limits    9 at once\n", "budget    -\n", "models    a/*, b\n", "tag       a=b\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("keys update: want %q in\n%s", want, out)
+		}
+	}
 	if out := keep(must(t, "keys", "revoke", id, "--admin", a.url)); !strings.HasPrefix(out, id+" revoked 20") {
 		t.Errorf("revoke: %q", out)
 	}
@@ -188,7 +194,7 @@ func TestKeysByServer(t *testing.T) {
 	}
 
 	rows, _, err := a.store.ListAudit(t.Context(), storage.AuditQuery{})
-	if err != nil || len(rows) != 4 {
+	if err != nil || len(rows) != 5 {
 		t.Fatalf("audit rows: %d, %v", len(rows), err)
 	}
 	for _, r := range rows {

@@ -75,6 +75,8 @@ func TestKeysRefused(t *testing.T) {
 		{"keys show ci --store sqlite:keys.db", 1, "^$", `keys show: there is no key "ci"; did you mean key_[a-z2-7]{20} \(llmgw_....\.\.\....., name "ci"\)\?\n$`},
 		{"keys revoke key_zzzzzzzzzzzzzzzzzzzz --store sqlite:keys.db", 1, "^$", `there is no key "key_zzzzzzzzzzzzzzzzzzzz"; llmgw keys list shows those that there are\n$`},
 		{"keys revoke llmgw_canary7890123456789012345678901234567890123456789 --store sqlite:keys.db", 1, "^$", "begins like a key itself"},
+		{"keys update key_a --store sqlite:keys.db", 1, "^$", "there is nothing to change"},
+		{"keys update key_a --store sqlite:keys.db --budget ”", 1, "^$", "--budget is empty; leave it out to keep what there is"},
 		{"keys rotate key_a --overlap lately --store sqlite:keys.db", 1, "^$", `--overlap: "lately"; want such as 7d, 24h or 30m`},
 		{"keys rotate key_a --expires ”", 1, "^$", "--expires is empty"},
 		{"ctl limits key_a --admin http://127.0.0.1:1", 1, "^$", "^llmgw: ctl limits: nothing listens at http://127.0.0.1:1"},

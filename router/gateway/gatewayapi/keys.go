@@ -136,6 +136,31 @@ func (s *Keys) GetKey(ctx context.Context, req *apipb.GetKeyRequest) (*apipb.Get
 	return out, nil
 }
 
+// UpdateKey implements api.Keys.
+func (s *Keys) UpdateKey(ctx context.Context, req *apipb.UpdateKeyRequest) (*apipb.UpdateKeyResponse, error) {
+	if _, err := s.find(ctx, req.GetId()); err != nil {
+		return nil, err
+	}
+	what := auth.Change{
+		Revision: req.GetRevision(), Name: req.Name, Owner: req.Owner, Band: req.Band, Budget: req.Budget, Expires: req.Expires, MayExplain: req.MayExplain,
+		AllowUnknownModels: req.GetAllowUnknownModels(), SetTags: req.GetSetTags(), RemoveTags: req.GetRemoveTags(),
+	}
+	if req.GetModels() != nil {
+		what.Models = new(req.GetModels().GetModels())
+	}
+	if l := req.GetLimits(); l != nil {
+		what.Limits = storage.Limits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Concurrency: l.Concurrency}
+	}
+	k, warnings, err := s.issuer.Update(ctx, req.GetId(), what, by(req.GetActor()))
+	if errors.Is(err, storage.ErrConflict) && req.GetRevision() != 0 {
+		return nil, api.Precondition(errors.New(plain(err) + "; look at the key again"))
+	}
+	if err != nil {
+		return nil, changeError(err)
+	}
+	return &apipb.UpdateKeyResponse{Key: s.key(&k), Warnings: warnings}, nil
+}
+
 // RevokeKey implements api.Keys.
 func (s *Keys) RevokeKey(ctx context.Context, req *apipb.RevokeKeyRequest) (*apipb.RevokeKeyResponse, error) {
 	if _, err := s.find(ctx, req.GetId()); errors.Is(err, api.ErrNotFound) || errors.Is(err, api.ErrInvalid) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/llmgw/llmgw/auth"
@@ -263,6 +264,72 @@ func TestKeysKeepRevocations(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A change of a key changes what it says, once, and leaves an audit row; what no
+// key can be is refused, and so is a change of another revision.
+func TestKeysUpdate(t *testing.T) {
+	st, ctx := openStore(t), t.Context()
+	var heard told
+	keys := newKeys(t, gatewayapi.KeysDeps{Store: st, Told: &heard, Bands: []string{"gold"}})
+	made, err := keys.CreateKey(ctx, &apipb.CreateKeyRequest{
+		Name: "ci", Owner: "team", Band: "gold", Budget: "1/day", Tags: map[string]string{"a": "1", "b": "2"}, Limits: &apipb.KeyLimits{RequestsPerMinute: new(int64(60))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := made.GetKey().GetId()
+	got, err := keys.UpdateKey(ctx, &apipb.UpdateKeyRequest{
+		Id: id, Revision: 1, Owner: new("other"), Band: new(""), Budget: new("5/day"), Expires: new("1h"), MayExplain: new(true),
+		Models: &apipb.KeyModels{Models: []string{"b/*"}}, Limits: &apipb.KeyLimits{RequestsPerMinute: new(int64(0)), Concurrency: new(int64(3))},
+		SetTags: map[string]string{"c": "3"}, RemoveTags: []string{"a"}, Actor: "cli:me@host",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := keys.GetKey(ctx, &apipb.GetKeyRequest{Id: id})
+	if k := shown.GetKey(); err != nil || !proto.Equal(k, got.GetKey()) || k.GetName() != "ci" || k.GetOwner() != "other" || k.GetBand() != "" || k.GetBudget() != "5.00/day" ||
+		!k.GetExpiresAt().AsTime().Equal(start.Add(time.Hour)) || !k.GetMayExplain() || len(k.GetModels()) != 1 || k.GetLimits().RequestsPerMinute != nil ||
+		k.GetLimits().GetConcurrency() != 3 || len(k.GetTags()) != 2 || k.GetTags()["c"] != "3" || k.GetRevision() != 2 {
+		t.Errorf("it is %v, and was said to be %v; %v", k, got.GetKey(), err)
+	}
+	if len(heard.forgotten) != 1 {
+		t.Errorf("told of %+v", heard)
+	}
+	rows, _, err := st.ListAudit(ctx, storage.AuditQuery{})
+	var row storage.Audit
+	for _, r := range rows {
+		if r.Action == "key.update" {
+			row = r
+		}
+	}
+	if err != nil || row.Actor != "cli:me@host" || !strings.Contains(string(row.Before), `"budget":"1.00/day"`) || !strings.Contains(string(row.After), `"budget":"5.00/day"`) ||
+		strings.Contains(string(row.Before)+string(row.After), made.GetSecret()) {
+		t.Errorf("audit rows %v: %v", rows, err)
+	}
+	for name, tt := range map[string]struct {
+		req  *apipb.UpdateKeyRequest
+		want error
+		text string
+	}{
+		"revision": {&apipb.UpdateKeyRequest{Id: id, Revision: 1, Name: new("x")}, api.ErrPrecondition, "has revision 2, not 1"},
+		"band":     {&apipb.UpdateKeyRequest{Id: id, Band: new("golden")}, api.ErrInvalid, "want one of gold"},
+		"limit":    {&apipb.UpdateKeyRequest{Id: id, Limits: &apipb.KeyLimits{TokensPerMinute: new(int64(-1))}}, api.ErrInvalid, "tokens_per_minute: -1"},
+		"budget":   {&apipb.UpdateKeyRequest{Id: id, Budget: new("5")}, api.ErrInvalid, "budget"},
+		"past":     {&apipb.UpdateKeyRequest{Id: id, Expires: new("2020-01-01T00:00:00Z")}, api.ErrInvalid, "in the past"},
+		"tag":      {&apipb.UpdateKeyRequest{Id: id, RemoveTags: []string{"zz"}}, api.ErrInvalid, `there is no "zz"`},
+		"unknown":  {&apipb.UpdateKeyRequest{Id: "key_zz", Name: new("x")}, api.ErrNotFound, "there is no key"},
+	} {
+		if _, err := keys.UpdateKey(ctx, tt.req); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := keys.RevokeKey(ctx, &apipb.RevokeKeyRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys.UpdateKey(ctx, &apipb.UpdateKeyRequest{Id: id, Name: new("x")}); !errors.Is(err, api.ErrPrecondition) {
+		t.Errorf("a revoked key: %v", err)
 	}
 }
 
