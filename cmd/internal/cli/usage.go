@@ -54,6 +54,9 @@ func (c *usageCmd) Run(ctx context.Context, streams Streams) error {
 			return usage.WriteJSON(streams.Out, k.rows(ctx, filter))
 		}
 		t, err := k.sums(ctx, filter, hours, by)
+		if err == nil && len(t.lines) == 0 {
+			err = k.unknown(ctx, filter)
+		}
 		if err != nil {
 			return err
 		}
@@ -116,6 +119,46 @@ func parseTime(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q; want such as 7d, 24h or 30m", text)
 	}
 	return d, nil
+}
+
+// unknown is an error if there is not what a filter names, so that a slip is not
+// taken for a key that used nothing.
+func (k *keeper) unknown(ctx context.Context, f *apipb.UsageFilter) error {
+	if id := f.GetKeyId(); id != "" {
+		if _, err := k.keys.GetKey(ctx, &apipb.GetKeyRequest{Id: id}); err != nil {
+			return fmt.Errorf("--key: %w", k.failed(err))
+		}
+	}
+	for _, t := range []struct {
+		flag, value string
+		only        *apipb.UsageFilter
+		what        string
+	}{
+		{"owner", f.GetOwner(), &apipb.UsageFilter{Owner: f.GetOwner()}, "no key has that owner, and nothing that is kept was used by one"},
+		{"model", f.GetModel(), &apipb.UsageFilter{Model: f.GetModel()}, "no request that is kept was served by a model of that name; want its canonical name, no alias"},
+	} {
+		if t.value == "" {
+			continue
+		}
+		ever, err := k.usage.ListUsageSums(ctx, &apipb.ListUsageSumsRequest{Grain: apipb.UsageGrain_USAGE_GRAIN_DAY, Filter: t.only})
+		if err != nil {
+			return k.failed(err)
+		}
+		if len(ever.GetSums()) > 0 {
+			continue
+		}
+		if t.flag == "owner" {
+			list, err := k.keys.ListKeys(ctx, &apipb.ListKeysRequest{Owner: t.value, PageSize: 1})
+			if err != nil {
+				return k.failed(err)
+			}
+			if len(list.GetKeys()) > 0 {
+				continue
+			}
+		}
+		return fmt.Errorf("--%s: %q: %s", t.flag, t.value, t.what)
+	}
+	return nil
 }
 
 // rows are the rows that a filter chooses, page by page. After an error there
