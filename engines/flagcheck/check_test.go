@@ -232,11 +232,7 @@ func FuzzParse(f *testing.F) {
 		if h.Lines > strings.Count(text, "\n")+1 {
 			t.Errorf("%d lines", h.Lines)
 		}
-		var args []string
-		for _, flag := range h.Flags() {
-			args = append(args, flag)
-		}
-		r := flagcheck.Check(engines.Check{Command: engines.Command{Args: args}}, h, "")
+		r := flagcheck.Check(engines.Check{Command: engines.Command{Args: h.Flags()}}, h, "")
 		if !r.OK() {
 			t.Errorf("its own flags are missing: %v", r.Missing)
 		}
