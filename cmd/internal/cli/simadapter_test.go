@@ -15,9 +15,9 @@ import (
 	"github.com/llmgw/llmgw/engines/sim"
 )
 
-// startReplica returns the ranks of a replica that the simulated engine's adapter has
+// startReplica returns the ranks of a replica of the simulated engine that a has
 // described and a runner has started, and where rank 0 serves.
-func startReplica(t *testing.T, p engines.Profile) (ranks []*process.Shard, url string) {
+func startReplica(t *testing.T, a engines.Adapter, p engines.Profile) (ranks []*process.Shard, url string) {
 	t.Helper()
 	var err error
 	if p.Executable, err = exec.LookPath("llmgw"); err != nil {
@@ -30,7 +30,7 @@ func startReplica(t *testing.T, p engines.Profile) (ranks []*process.Shard, url 
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape, err := sim.Adapter{}.Validate(t.Context(), p)
+	shape, err := a.Validate(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func startReplica(t *testing.T, p engines.Profile) (ranks []*process.Shard, url 
 				spec.Ports = append(spec.Ports, port)
 			}
 		}
-		if spec.Launch, err = (sim.Adapter{}).Launch(t.Context(), s); err != nil {
+		if spec.Launch, err = a.Launch(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		shard, err := runner.Start(t.Context(), spec)
@@ -67,7 +67,7 @@ func startReplica(t *testing.T, p engines.Profile) (ranks []*process.Shard, url 
 // What the adapter describes, a runner starts: two ranks become ready, ask for
 // the key that they were given, and end when they are told to.
 func TestSimAdapter(t *testing.T) {
-	ranks, url := startReplica(t, engines.Profile{Ranks: 2, Options: map[string]string{"load_time": "8ms"}})
+	ranks, url := startReplica(t, sim.Adapter{}, engines.Profile{Ranks: 2, Options: map[string]string{"load_time": "8ms"}})
 	for i, r := range ranks {
 		if _, err := r.Wait(t.Context(), process.StateReady); err != nil {
 			t.Fatalf("rank %d: %v", i, err)
@@ -93,7 +93,7 @@ func TestSimAdapter(t *testing.T) {
 
 // Why an engine does not come up is said in words, by the adapter's rules.
 func TestSimAdapterFails(t *testing.T) {
-	ranks, _ := startReplica(t, engines.Profile{Options: map[string]string{"faults": "fail_load=context"}, ContextTokens: 4096})
+	ranks, _ := startReplica(t, sim.Adapter{}, engines.Profile{Options: map[string]string{"faults": "fail_load=context"}, ContextTokens: 4096})
 	_, err := ranks[0].Wait(t.Context(), process.StateReady)
 	failed, ok := errors.AsType[*process.FailedError](err)
 	if !ok || failed.Advice != "set context_tokens to 2048 or less, or take the fault fail_load out of options.faults" {

@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/plugin"
+	"github.com/llmgw/llmgw/engines/process"
+)
+
+// An adapter that is killed while its engine loads, and again while it serves,
+// touches no engine: it described one, and that was all. It is back at once.
+func TestEngineOutlivesItsAdapter(t *testing.T) {
+	llmgw, err := exec.LookPath("llmgw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := plugin.DefaultConfig()
+	cfg.Dir = t.TempDir()
+	script := "#!/bin/sh\nexec " + llmgw + " engine-plugin sim\n"
+	if err := os.WriteFile(filepath.Join(cfg.Dir, "llmgw-adapter-sim"), []byte(script), 0o755); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	host, err := plugin.New(cfg, plugin.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- host.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	adapter, err := host.Adapter("sim")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ranks, url := startReplica(t, adapter, engines.Profile{Options: map[string]string{"load_time": "200ms"}})
+	if s := ranks[0].Status().State; s == process.StateReady {
+		t.Errorf("the engine is %v, and not loading", s)
+	}
+	killAdapter(t, adapter)
+	ready, err := ranks[0].Wait(t.Context(), process.StateReady)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killAdapter(t, adapter)
+	if code, body := askWith(t, "sesame", "POST", url+"/v1/completions", `{"model":"tiny","prompt":"on you go","max_tokens":3}`); code != 200 {
+		t.Errorf("the engine answers %d: %s", code, body)
+	}
+	if s := ranks[0].Status(); s.State != process.StateReady || s.Processes[0].PID != ready.Processes[0].PID {
+		t.Errorf("the engine was %+v and is %+v", ready, s)
+	}
+}
+
+// killAdapter kills the adapter's process and waits until another one answers.
+func killAdapter(t *testing.T, a engines.Adapter) {
+	t.Helper()
+	pids := adapterPIDs(t)
+	if len(pids) != 1 {
+		t.Fatalf("the adapter has the processes %v", pids)
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	for {
+		_, err := a.Describe(t.Context())
+		if now := adapterPIDs(t); err == nil && len(now) == 1 && now[0] != pids[0] {
+			t.Logf("back after %v", time.Since(killed))
+			return
+		}
+		if time.Since(killed) > 5*time.Second {
+			t.Fatalf("not back in 5 s: %v", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// adapterPIDs are the children of this process that are adapters.
+func adapterPIDs(t *testing.T) (pids []int) {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := fmt.Sprintf("PPid:\t%d\n", os.Getpid())
+	for _, path := range lines {
+		cmdline, _ := os.ReadFile(path)
+		status, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "status"))
+		if strings.Contains(string(cmdline), "\x00engine-plugin\x00sim") && strings.Contains(string(status), parent) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
