@@ -17,7 +17,7 @@
 //	help/VERSION.txt      the help text of that version, for the first check
 //	help/CHECK/VERSION.txt  and for the check of that name
 //
-// Golden and want files are written by the suite: run the test with -update,
+// Golden and want files are written by the suite: run the test with -enginetest.update,
 // and read the difference. A profile's file is an [engines.Profile] with one
 // key more:
 //

@@ -14,10 +14,11 @@ import (
 )
 
 // updating makes the suite write its golden files. A flag exists before main
-// runs or not at all, so it has to stand here.
+// runs or not at all, so it has to stand here; its name is its own, since packages
+// of tests have an -update of theirs.
 //
 //nolint:gochecknoglobals // see above
-var updating = flag.Bool("update", false, "write the golden and want files of the adapters' suite")
+var updating = flag.Bool("enginetest.update", false, "write the golden and want files of the adapters' suite")
 
 // Run holds an adapter to its contract, one subtest for each part of it. It
 // reads testdata beside the test.

@@ -76,11 +76,11 @@ func (s *subject) compare(into *findings, contract, file, got string) {
 	want, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		into.add(contract, file+" is not there", "run the test with -update, and read what it wrote")
+		into.add(contract, file+" is not there", "run the test with -enginetest.update, and read what it wrote")
 	case err != nil:
 		into.add(contract, err.Error(), "make the file readable")
 	case string(want) != got:
-		into.add(contract, file+" differs:\n"+difference(string(want), got), "if the difference is meant, run the test with -update")
+		into.add(contract, file+" differs:\n"+difference(string(want), got), "if the difference is meant, run the test with -enginetest.update")
 	}
 }
 

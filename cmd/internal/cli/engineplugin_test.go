@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/llmgw/llmgw/cmd/internal/app"
 	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/enginetest"
 	"github.com/llmgw/llmgw/engines/plugin"
 	"github.com/llmgw/llmgw/engines/process"
 )
@@ -20,16 +22,8 @@ import (
 // An adapter that is killed while its engine loads, and again while it serves,
 // touches no engine: it described one, and that was all. It is back at once.
 func TestEngineOutlivesItsAdapter(t *testing.T) {
-	llmgw, err := exec.LookPath("llmgw")
-	if err != nil {
-		t.Fatal(err)
-	}
 	cfg := plugin.DefaultConfig()
-	cfg.Dir = t.TempDir()
-	script := "#!/bin/sh\nexec " + llmgw + " engine-plugin sim\n"
-	if err := os.WriteFile(filepath.Join(cfg.Dir, "llmgw-adapter-sim"), []byte(script), 0o755); err != nil { //nolint:gosec // it is to be run
-		t.Fatal(err)
-	}
+	cfg.Dir = filepath.Dir(program(t, "sim"))
 	host, err := plugin.New(cfg, plugin.Deps{})
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +58,41 @@ func TestEngineOutlivesItsAdapter(t *testing.T) {
 	if s := ranks[0].Status(); s.State != process.StateReady || s.Processes[0].PID != ready.Processes[0].PID {
 		t.Errorf("the engine was %+v and is %+v", ready, s)
 	}
+}
+
+// What the binary is built with keeps the contract as programs, too, over the
+// wire, with the profiles and pages of each adapter's own tests.
+func TestBuiltinAdaptersAsPrograms(t *testing.T) {
+	for _, a := range app.Adapters() {
+		d, err := a.Describe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := string(d.Engine)
+		if d.Engine == engines.Sim {
+			continue // its launches name the binary that it is part of: TestEngineOutlivesItsAdapter
+		}
+		t.Run(name, func(t *testing.T) {
+			path := program(t, name)
+			t.Chdir(filepath.Join("..", "..", "..", "engines", name))
+			enginetest.RunPlugin(t, path)
+		})
+	}
+}
+
+// program returns a program of the built-in adapter, in a directory of its own.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	llmgw, err := exec.LookPath("llmgw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), plugin.Prefix+name)
+	script := "#!/bin/sh\nexec " + llmgw + " engine-plugin " + name + "\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	return path
 }
 
 // killAdapter kills the adapter's process and waits until another one answers.

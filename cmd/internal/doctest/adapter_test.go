@@ -44,7 +44,7 @@ func TestAdapterOfTheHowTo(t *testing.T) {
 		}
 		return string(out)
 	}
-	test("-update")
+	test("-enginetest.update")
 	golden, err := os.ReadFile(filepath.Join(dir, "testdata/launch/plain.golden"))
 	if err != nil || !strings.Contains(string(golden), "executable mlx_lm.server\n      --model\n") {
 		t.Errorf("golden launch %q, error %v", golden, err)
