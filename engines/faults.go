@@ -220,14 +220,17 @@ func (fs *Faults) extra(d Description, p Profile) {
 }
 
 // reserves reports whether arg is one of d's reserved flags, alone or with
-// "=value", and which. Dashes and underscores within a name are the same.
+// "=value", and which. Dashes and underscores within a name are the same, and a
+// name that one of them begins with is that one: argparse takes it for it.
 func (d Description) reserves(arg string) (string, bool) {
 	name, _, _ := strings.Cut(arg, "=")
 	if !strings.HasPrefix(name, "-") {
 		return "", false
 	}
+	long := strings.HasPrefix(name, "--") && len(name) > len("--")
+	dashed := strings.ReplaceAll(name, "_", "-")
 	same := func(flag string) bool {
-		return flag == name || strings.HasPrefix(name, "--") && strings.ReplaceAll(flag, "_", "-") == strings.ReplaceAll(name, "_", "-")
+		return flag == name || long && strings.HasPrefix(strings.ReplaceAll(flag, "_", "-"), dashed)
 	}
 	i := slices.IndexFunc(d.ReservedFlags, same)
 	return name, i >= 0

@@ -54,6 +54,9 @@ func TestFaultsOfProfile(t *testing.T) {
 		{"the launcher's flags", func(p *engines.Profile) {
 			p.ExtraArgs = []string{"--port=1", "--seed", "7", "--api-key", "k", "-p", "--port-range", "1", "port"}
 		}, []string{"extra_args[0]", "extra_args[3]", "extra_args[5]"}},
+		{"the launcher's flags, cut short", func(p *engines.Profile) {
+			p.ExtraArgs = []string{"--po", "--api_k=k", "--", "--ports", "-", "--p"}
+		}, []string{"extra_args[0]", "extra_args[1]", "extra_args[5]"}},
 		{"variables", func(p *engines.Profile) {
 			p.Env = map[string]string{"OURS_KEY": "k", "A=B": "x", "FINE": "x", "NUL": "a\x00b"}
 		}, []string{"env.A=B", "env.NUL", "env.OURS_KEY"}},
