@@ -69,7 +69,11 @@ func TestExplainTakesNothing(t *testing.T) {
 
 	after := f.series()
 	for key, was := range before {
-		if now := after[key]; now != was {
+		now := after[key]
+		if strings.HasPrefix(key, "llmgw_endpoint_recent_failures{") && now < was {
+			continue // it fades by itself
+		}
+		if now != was {
 			t.Errorf("%s was %v and is %v", key, was, now)
 		}
 	}
