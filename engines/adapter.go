@@ -130,7 +130,7 @@ func (d SecretDelivery) String() string {
 }
 
 // Check is a command that is held against the engine's own help text, which
-// needs neither a model nor a GPU.
+// needs no model, and of most engines no GPU.
 type Check struct {
 	// Name tells the checks of one adapter apart, such as "serve" and "ray".
 	Name string

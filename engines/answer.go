@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 )
 
 // ErrAnswer is the class of every [*AnswerError].
@@ -17,19 +21,16 @@ var ErrAnswer = errors.New("engines: adapter's answer is not valid")
 // it: a mistake of the adapter, which a change of the profile may avoid but not
 // mend. It unwraps to [ErrAnswer].
 type AnswerError struct {
-	// Of is what was returned: "description", "shape", "launch" or "check".
+	// Of is what was returned: "description", "shape", "launch", "check" or
+	// "refusal".
 	Of string
 	// Faults name their fields as in the Go types, lower case.
 	Faults []Fault
 }
 
-// Error returns every fault on one line.
+// Error returns the faults on one line: all of them, or of very many the first.
 func (e *AnswerError) Error() string {
-	texts := make([]string, len(e.Faults))
-	for i, f := range e.Faults {
-		texts[i] = f.String()
-	}
-	return fmt.Sprintf("the adapter's %s is not valid: %s", e.Of, strings.Join(texts, ", "))
+	return fmt.Sprintf("the adapter's %s is not valid: %s", e.Of, Faults(e.Faults).line())
 }
 
 // Unwrap returns [ErrAnswer].
@@ -41,6 +42,20 @@ func (fs Faults) answer(of string) error {
 	}
 	return &AnswerError{Of: of, Faults: fs}
 }
+
+// Bounds of what an adapter returns, far above what any engine needs: an answer
+// beyond them is a mistake, and what is done with it would take its time.
+const (
+	mostRanks    = 1 << 16
+	mostPorts    = 1024 // needs of one rank
+	mostParts    = 64   // modes, sidecars, checks
+	mostNames    = 4096 // options, flags, variables, files
+	mostRules    = 256  // of one process's log
+	mostText     = 2000 // bytes of a text for people
+	mostPattern  = 2000 // bytes of a regular expression
+	mostProgram  = 5000 // instructions that it becomes
+	enoughFaults = 200  // after which no more are looked for
+)
 
 // engineName is what the name of an engine looks like.
 var engineName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
@@ -56,13 +71,26 @@ func (n Name) Usable() bool { return n != Auto && len(n) <= 64 && engineName.Mat
 func (d Description) Validate() error {
 	var fs Faults
 	if !d.Engine.Usable() {
-		fs.Add("engine", fmt.Sprintf("%q is no name", d.Engine), "use lower-case letters, digits and dashes")
+		fs.Add("engine", quoted(string(d.Engine))+" is no name", "use lower-case letters, digits and dashes")
 	}
-	if d.Title == "" {
+	if fs.text("title", d.Title); d.Title == "" {
 		fs.Add("title", "is empty", "give the engine's name for people")
 	}
-	if d.Version == "" {
+	if fs.text("version", d.Version); d.Version == "" {
 		fs.Add("version", "is empty", "give the adapter's own version")
+	}
+	if !fs.count("tested", len(d.Tested), mostNames) || !fs.count("modes", len(d.Modes), mostParts) || !fs.count("options", len(d.Options), mostNames) ||
+		!fs.count("reserved_flags", len(d.ReservedFlags), mostNames) || !fs.count("reserved_env", len(d.ReservedEnv), mostNames) {
+		return fs.answer("description")
+	}
+	for i, text := range d.Tested {
+		fs.text(fmt.Sprintf("tested[%d]", i), text)
+	}
+	for i, m := range d.Modes {
+		fs.text(fmt.Sprintf("modes[%d].doc", i), m.Doc)
+	}
+	for i, o := range d.Options {
+		fs.text(fmt.Sprintf("options[%d].doc", i), o.Doc)
 	}
 	modes := make([]string, len(d.Modes))
 	for i, m := range d.Modes {
@@ -76,7 +104,7 @@ func (d Description) Validate() error {
 	fs.distinct("options", keys)
 	for i, flag := range d.ReservedFlags {
 		if !strings.HasPrefix(flag, "-") {
-			fs.Add(fmt.Sprintf("reserved_flags[%d]", i), fmt.Sprintf("%q does not begin with a dash", flag), "give it as it stands on the command line")
+			fs.Add(fmt.Sprintf("reserved_flags[%d]", i), quoted(flag)+" does not begin with a dash", "give it as it stands on the command line")
 		}
 	}
 	fs.variables("reserved_env", d.ReservedEnv)
@@ -85,10 +113,11 @@ func (d Description) Validate() error {
 	}
 	if d.Metrics != nil {
 		if err := d.Metrics.Validate(); err != nil {
-			fs.Add("metrics", strings.ReplaceAll(err.Error(), "\n", ", "), "")
+			text := strings.ReplaceAll(err.Error(), "\n", ", ")
+			fs.Add("metrics", text[:min(len(text), mostText)], "")
 		}
 		if d.Metrics.Engine != d.Engine {
-			fs.Add("metrics.engine", fmt.Sprintf("is %q", d.Metrics.Engine), fmt.Sprintf("want %q", d.Engine))
+			fs.Add("metrics.engine", "is "+quoted(string(d.Metrics.Engine)), fmt.Sprintf("want %q", d.Engine))
 		}
 	}
 	if d.Secret.Supported != (d.Secret.By == SecretByEnv || d.Secret.By == SecretByFile) {
@@ -105,8 +134,14 @@ func (s Shape) Validate() error {
 	if len(s.Ranks) == 0 {
 		fs.Add("ranks", "is empty", "a replica has one rank or more")
 	}
+	if !fs.count("ranks", len(s.Ranks), mostRanks) {
+		return fs.answer("shape")
+	}
 	for i, r := range s.Ranks {
 		at := fmt.Sprintf("ranks[%d]", i)
+		if !fs.count(at+".ports", len(r.Ports), mostPorts) {
+			continue
+		}
 		if r.Cards < 0 {
 			fs.Add(at+".cards", fmt.Sprintf("is %d", r.Cards), "want 0 or more")
 		}
@@ -133,12 +168,15 @@ func (s Shape) Validate() error {
 // shard's directory, readiness without an end, patterns that do not compile.
 func (l Launch) Validate() error {
 	var fs Faults
+	if !fs.count("files", len(l.Files), mostNames) || !fs.count("sidecars", len(l.Sidecars), mostParts) {
+		return fs.answer("launch")
+	}
 	fs.command("engine", l.Engine)
 	names := make([]string, len(l.Files))
 	for i, f := range l.Files {
 		names[i] = filepath.Clean(f.Name)
 		if !filepath.IsLocal(f.Name) || names[i] == "." || strings.ContainsRune(f.Name, 0) {
-			fs.Add(fmt.Sprintf("files[%d].name", i), fmt.Sprintf("%q is not in the shard's directory", f.Name), "give a relative path without ..")
+			fs.Add(fmt.Sprintf("files[%d].name", i), quoted(f.Name)+" is not in the shard's directory", "give a relative path without ..")
 		}
 	}
 	fs.distinct("files", names)
@@ -169,36 +207,87 @@ func (c Check) Validate() error {
 	}
 	fs.words("help_args", c.HelpArgs)
 	fs.words("version_args", c.VersionArgs)
-	fs.variables("variables", c.Variables)
+	if fs.count("variables", len(c.Variables), mostNames) {
+		fs.variables("variables", c.Variables)
+	}
 	if c.HelpLines < 0 {
 		fs.Add("help_lines", fmt.Sprintf("is %d", c.HelpLines), "want 0 (not known) or more")
 	}
-	if c.Timeout <= 0 {
-		fs.Add("timeout", fmt.Sprintf("is %v", c.Timeout), "want more than 0")
-	}
+	fs.wait("timeout", c.Timeout, 1)
 	return fs.answer("check")
+}
+
+// ValidateChecks returns an [*AnswerError] with everything that is wrong with
+// what [Adapter.Checks] returned, or nil.
+func ValidateChecks(checks []Check) error {
+	var fs Faults
+	if !fs.count("checks", len(checks), mostParts) {
+		return fs.answer("check")
+	}
+	names := make([]string, len(checks))
+	errs := make([]error, len(checks))
+	for i, c := range checks {
+		names[i] = c.Name
+		errs[i] = c.Validate()
+	}
+	fs.distinct("checks", names)
+	return errors.Join(append(errs, fs.answer("check"))...)
+}
+
+// count reports a list that is too long, and whether it is not.
+func (fs *Faults) count(field string, n, most int) bool {
+	if n > most {
+		fs.Add(field, fmt.Sprintf("has %d entries", n), fmt.Sprintf("want at most %d", most))
+	}
+	return n <= most
+}
+
+// text reports a text for people that is too long, or that a terminal or a log
+// would take for more than text.
+func (fs *Faults) text(field, text string) {
+	if len(text) > mostText || !utf8.ValidString(text) || strings.ContainsFunc(text, unprintable) {
+		fs.Add(field, quoted(text)+" is no text for people", fmt.Sprintf("use up to %d bytes of printable characters", mostText))
+	}
+}
+
+// wait reports a time that is shorter than least or longer than [LongestWait].
+func (fs *Faults) wait(field string, d, least time.Duration) {
+	if d < least || d > LongestWait {
+		want := "more than 0"
+		if least == 0 {
+			want = "0 or more"
+		}
+		fs.Add(field, fmt.Sprintf("is %v", d), fmt.Sprintf("want %s, at most %v", want, LongestWait))
+	}
 }
 
 // distinct reports names that are empty or stand there twice.
 func (fs *Faults) distinct(field string, names []string) {
-	for i, name := range names {
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
 		switch {
-		case name == "" || strings.ContainsFunc(name, control):
-			fs.Add(field, fmt.Sprintf("%q is no name", name), "use printable characters")
-		case slices.Contains(names[:i], name):
-			fs.Add(field, fmt.Sprintf("%q stands there twice", name), "give each a name of its own")
+		case len(*fs) >= enoughFaults:
+			return
+		case name == "" || strings.ContainsFunc(name, unprintable):
+			fs.Add(field, quoted(name)+" is no name", "use printable characters")
+		case seen[name]:
+			fs.Add(field, quoted(name)+" stands there twice", "give each a name of its own")
 		}
+		seen[name] = true
 	}
 }
 
 func (fs *Faults) command(field string, c Command) {
 	switch {
 	case c.Executable == "" || strings.ContainsFunc(c.Executable, control):
-		fs.Add(field+".executable", fmt.Sprintf("%q is no program", c.Executable), "give an absolute path, or a name in PATH")
+		fs.Add(field+".executable", quoted(c.Executable)+" is no program", "give an absolute path, or a name in PATH")
 	case strings.ContainsRune(c.Executable, filepath.Separator) && !filepath.IsAbs(c.Executable):
-		fs.Add(field+".executable", fmt.Sprintf("%q is relative", c.Executable), "give an absolute path, or a name in PATH")
+		fs.Add(field+".executable", quoted(c.Executable)+" is relative", "give an absolute path, or a name in PATH")
 	}
 	fs.words(field+".args", append([]string{c.Executable}, c.Args...))
+	if !fs.count(field+".env", len(c.Env), mostNames) || !fs.count(field+".unset", len(c.Unset), mostNames) {
+		return
+	}
 	fs.variables(field+".env", slices.Sorted(maps.Keys(c.Env)))
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		if strings.ContainsRune(c.Env[name], 0) {
@@ -211,8 +300,11 @@ func (fs *Faults) command(field string, c Command) {
 // words reports arguments that no process can be given, or must not be.
 func (fs *Faults) words(field string, words []string) {
 	for _, word := range words {
+		if len(*fs) >= enoughFaults {
+			return
+		}
 		if strings.ContainsRune(word, 0) {
-			fs.Add(field, fmt.Sprintf("%q has a NUL byte", word), "remove it")
+			fs.Add(field, quoted(word)+" has a NUL byte", "remove it")
 		}
 		if strings.Contains(word, SecretPlaceholder) {
 			fs.Add(field, "holds the secret's placeholder, and arguments are open to every user of the machine", "hand the secret on by a variable or a file")
@@ -223,18 +315,14 @@ func (fs *Faults) words(field string, words []string) {
 func (fs *Faults) variables(field string, names []string) {
 	for _, name := range names {
 		if !variable.MatchString(name) {
-			fs.Add(field, fmt.Sprintf("%q is no name of a variable", name), "use letters, digits and _")
+			fs.Add(field, quoted(name)+" is no name of a variable", "use letters, digits and _")
 		}
 	}
 }
 
 func (fs *Faults) ready(field string, r Readiness) {
-	if r.Timeout <= 0 {
-		fs.Add(field+".timeout", fmt.Sprintf("is %v", r.Timeout), "want more than 0")
-	}
-	if r.Stalled < 0 {
-		fs.Add(field+".stalled", fmt.Sprintf("is %v", r.Stalled), "want 0 (no bound) or more")
-	}
+	fs.wait(field+".timeout", r.Timeout, 1)
+	fs.wait(field+".stalled", r.Stalled, 0)
 	if r.Log != "" {
 		fs.pattern(field+".log", r.Log)
 	}
@@ -244,26 +332,33 @@ func (fs *Faults) ready(field string, r Readiness) {
 	if p := r.Probe.Port; p < 1 || p > 65535 {
 		fs.Add(field+".probe.port", fmt.Sprintf("is %d", p), "want 1 to 65535")
 	}
-	if p := r.Probe.Path; !strings.HasPrefix(p, "/") || strings.ContainsFunc(p, func(r rune) bool { return r == ' ' || control(r) }) {
-		fs.Add(field+".probe.path", fmt.Sprintf("%q is no path", p), "begin with /, without spaces")
+	if p := r.Probe.Path; !isPath(p) {
+		fs.Add(field+".probe.path", quoted(p)+" is no path", "begin with /, without spaces")
 	}
-	if r.Probe.Timeout <= 0 {
-		fs.Add(field+".probe.timeout", fmt.Sprintf("is %v", r.Probe.Timeout), "want more than 0")
-	}
+	fs.wait(field+".probe.timeout", r.Probe.Timeout, 1)
+}
+
+// isPath reports whether an HTTP request for p can be made as it is.
+func isPath(p string) bool {
+	_, err := url.ParseRequestURI(p)
+	return err == nil && strings.HasPrefix(p, "/") && len(p) <= mostText && !strings.ContainsFunc(p, func(r rune) bool { return r == ' ' || control(r) })
 }
 
 func (fs *Faults) stop(field string, s Stop) {
 	if s.Signal < SignalTerm || s.Signal > SignalQuit {
 		fs.Add(field+".signal", "is "+s.Signal.String(), "want SIGTERM, SIGINT or SIGQUIT")
 	}
-	if s.Grace < 0 {
-		fs.Add(field+".grace", fmt.Sprintf("is %v", s.Grace), "want 0 or more")
-	}
+	fs.wait(field+".grace", s.Grace, 0)
 }
 
 func (fs *Faults) logs(field string, rules []LogRule) {
+	if !fs.count(field, len(rules), mostRules) {
+		return
+	}
 	for i, r := range rules {
 		at := fmt.Sprintf("%s[%d]", field, i)
+		fs.text(at+".reason", r.Reason)
+		fs.text(at+".advice", r.Advice)
 		fs.pattern(at+".match", r.Match)
 		if r.Phase < PhaseStarting || r.Phase > PhaseFailed {
 			fs.Add(at+".phase", "is "+r.Phase.String(), "say what the line means")
@@ -274,18 +369,30 @@ func (fs *Faults) logs(field string, rules []LogRule) {
 	}
 }
 
-// pattern reports a regular expression that does not compile, or is so long
+// pattern reports a regular expression that does not compile, or is so large
 // that matching each line of a log would take its time.
 func (fs *Faults) pattern(field, pattern string) {
-	const longest = 2000
-	switch _, err := regexp.Compile(pattern); {
+	switch {
+	case len(*fs) >= enoughFaults:
+		return
 	case pattern == "":
 		fs.Add(field, "is empty", "give a regular expression")
-	case len(pattern) > longest:
-		fs.Add(field, fmt.Sprintf("is %d bytes long", len(pattern)), fmt.Sprintf("want at most %d", longest))
-	case err != nil:
-		fs.Add(field, err.Error(), "use the syntax of RE2")
+		return
+	case len(pattern) > mostPattern:
+		fs.Add(field, fmt.Sprintf("is %d bytes long", len(pattern)), fmt.Sprintf("want at most %d", mostPattern))
+		return
+	}
+	parsed, err := syntax.Parse(pattern, syntax.Perl) // as package regexp does
+	if err != nil {
+		fs.Add(field, shortened(err.Error()), "use the syntax of RE2")
+		return
+	}
+	if program, err := syntax.Compile(parsed.Simplify()); err != nil || len(program.Inst) > mostProgram {
+		fs.Add(field, quoted(pattern)+" becomes too large by what it repeats", "repeat less, or use * and +")
 	}
 }
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
+
+// unprintable is what a terminal may obey.
+func unprintable(r rune) bool { return control(r) || r >= 0x80 && r < 0xa0 }

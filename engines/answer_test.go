@@ -54,6 +54,16 @@ func TestLaunchValidate(t *testing.T) {
 		{"an empty pattern", func(l *engines.Launch) { l.Logs[0].Match = "" }, []string{"logs[0].match"}},
 		{"a failure without a reason", func(l *engines.Launch) { l.Logs[1].Reason = "" }, []string{"logs[1].reason"}},
 		{"no phase", func(l *engines.Launch) { l.Logs[0].Phase = 0 }, []string{"logs[0].phase"}},
+		{"waits for years", func(l *engines.Launch) {
+			l.Ready.Timeout, l.Ready.Stalled, l.Ready.Probe.Timeout, l.Stop.Grace = 1<<62, 1<<62, 1<<62, 1<<62
+		}, []string{"ready.timeout", "ready.stalled", "ready.probe.timeout", "stop.grace"}},
+		{"a negative grace", func(l *engines.Launch) { l.Stop.Grace = -1 }, []string{"stop.grace"}},
+		{"a path with a bad escape", func(l *engines.Launch) { l.Ready.Probe.Path = "/%zz" }, []string{"ready.probe.path"}},
+		{"a long pattern", func(l *engines.Launch) { l.Logs[0].Match = strings.Repeat("x", 3000) }, []string{"logs[0].match"}},
+		{"a pattern that becomes long", func(l *engines.Launch) { l.Ready.Log = strings.Repeat(`x{1000}`, 100) }, []string{"ready.log"}},
+		{"what a terminal obeys", func(l *engines.Launch) { l.Logs[1].Advice = "\x1b]0;x\x07" }, []string{"logs[1].advice"}},
+		{"very many rules", func(l *engines.Launch) { l.Logs = make([]engines.LogRule, 1<<20) }, []string{"logs"}},
+		{"very many sidecars", func(l *engines.Launch) { l.Sidecars = make([]engines.Sidecar, 1<<20) }, []string{"sidecars"}},
 		{"a sidecar without a name", func(l *engines.Launch) { l.Sidecars[0].Name = "" }, []string{"sidecars"}},
 		{"a sidecar's pattern", func(l *engines.Launch) { l.Sidecars[0].Ready.Log = "(" }, []string{"sidecars[0].ready.log"}},
 	}
@@ -84,6 +94,9 @@ func TestDescriptionShapeAndCheckValidate(t *testing.T) {
 		{"no names", described(func(d *engines.Description) { d.Engine, d.Title, d.Version = "Ours!", "", "" }), []string{"engine", "title", "version"}},
 		{"auto is no engine", described(func(d *engines.Description) { d.Engine = engines.Auto }), []string{"engine"}},
 		{"a path as a name", described(func(d *engines.Description) { d.Engine = "../x" }), []string{"engine"}},
+		{"a title for a terminal", described(func(d *engines.Description) { d.Title = "\x1b[2J" }), []string{"title"}},
+		{"a title that is not UTF-8", described(func(d *engines.Description) { d.Title = "caf\xe9" }), []string{"title"}},
+		{"very many options", described(func(d *engines.Description) { d.Options = make([]engines.Option, 1<<20) }), []string{"options"}},
 		{"one mode twice", described(func(d *engines.Description) { d.Modes = []engines.Mode{{Name: "a"}, {Name: "a"}} }), []string{"modes"}},
 		{"a secret with no way", described(func(d *engines.Description) { d.Secret.Supported = true }), []string{"secret.by"}},
 		{"another engine's contract", described(func(d *engines.Description) {
@@ -97,6 +110,11 @@ func TestDescriptionShapeAndCheckValidate(t *testing.T) {
 		{"ports", engines.Shape{Ranks: []engines.RankShape{{Cards: -1, Ports: []engines.PortNeed{{Name: "a"}, {Name: "a", Count: 1}}}}}.Validate(),
 			[]string{"ranks[0].cards", "ranks[0].ports[0].count", "ranks[0].ports"}},
 		{"a check", check.Validate(), nil},
+		{"checks", engines.ValidateChecks([]engines.Check{check}), nil},
+		{"no checks", engines.ValidateChecks(nil), nil},
+		{"one check twice", engines.ValidateChecks([]engines.Check{check, check}), []string{"checks"}},
+		{"very many checks", engines.ValidateChecks(make([]engines.Check, 1000)), []string{"checks"}},
+		{"a check without an end", engines.Check{Name: "serve", Command: check.Command, HelpArgs: check.HelpArgs, Timeout: 1 << 62}.Validate(), []string{"timeout"}},
 		{"an empty check", engines.Check{}.Validate(), []string{"name", "command.executable", "help_args", "timeout"}},
 	}
 	for _, tt := range tests {

@@ -9,6 +9,9 @@
 // where it runs, into a [Launch]: what to start, when it is ready, how it is
 // stopped. Package engines/process does what a Launch says, and
 // engines/plugin lets adapters run as programs of their own.
+//
+// An [Inventory] is what a node has to run them on, and a [NodeState] what
+// changes of it from heartbeat to heartbeat.
 package engines
 
 import "slices"

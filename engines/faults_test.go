@@ -57,6 +57,27 @@ func TestFaultsOfProfile(t *testing.T) {
 		{"the launcher's flags, cut short", func(p *engines.Profile) {
 			p.ExtraArgs = []string{"--po", "--api_k=k", "--", "--ports", "-", "--p"}
 		}, []string{"extra_args[0]", "extra_args[1]", "extra_args[5]"}},
+		{"the launcher's flags, in other spellings", func(p *engines.Profile) {
+			p.ExtraArgs = []string{
+				"-p8000", "-p=8000", "-port", "--no-port", "--port.range=1", "--api_key.x", "--po.x=1", "--no-api-key=1",
+				"-pretty", "-n8", "--no-", "--portal.x", "---", "--.x", "--no-color",
+			}
+		}, []string{
+			"extra_args[0]", "extra_args[1]", "extra_args[2]", "extra_args[3]", "extra_args[4]", "extra_args[5]", "extra_args[6]", "extra_args[7]",
+		}},
+		{"names that are flags", func(p *engines.Profile) { p.ServedNames = []string{"m", "--trust-remote-code"} }, []string{"served_names[1]"}},
+		{"words that are flags, in the order of the fields", func(p *engines.Profile) {
+			p.Revision, p.DType, p.KVCacheDType, p.Quantization = "-r", "--d", "-k", "-q"
+		}, []string{"revision", "dtype", "kv_cache_dtype", "quantization"}},
+		{"options that are flags", func(p *engines.Profile) { p.Options = map[string]string{"note": "--host=0.0.0.0"} }, []string{"options.note"}},
+		{"options that cannot be passed on", func(p *engines.Profile) { p.Options = map[string]string{"note": "a\x00b"} }, []string{"options.note"}},
+		{"options that are numbers", func(p *engines.Profile) { p.Options = map[string]string{"note": "-1"} }, nil},
+		{"the secret", func(p *engines.Profile) {
+			p.Model, p.ExtraArgs, p.Env = engines.SecretPlaceholder, []string{"--x=" + engines.SecretPlaceholder}, map[string]string{"X": engines.SecretPlaceholder}
+		}, []string{"model", "extra_args[0]", "env.X"}},
+		{"a relative program", func(p *engines.Profile) { p.Executable = "bin/ours" }, []string{"executable"}},
+		{"a program that is a flag", func(p *engines.Profile) { p.Executable = "-c" }, []string{"executable"}},
+		{"times without an end", func(p *engines.Profile) { p.LoadTimeout, p.StopGrace = 1<<62, engines.LongestWait+1 }, []string{"load_timeout", "stop_grace"}},
 		{"variables", func(p *engines.Profile) {
 			p.Env = map[string]string{"OURS_KEY": "k", "A=B": "x", "FINE": "x", "NUL": "a\x00b"}
 		}, []string{"env.A=B", "env.NUL", "env.OURS_KEY"}},
@@ -97,6 +118,21 @@ func TestProfileError(t *testing.T) {
 	}
 }
 
+// What is wrong with very much, or is very long, does not fill a log.
+func TestErrorsAreBounded(t *testing.T) {
+	p := good()
+	long := "--port=" + strings.Repeat("x", 1<<20)
+	for range 1000 {
+		p.ServedNames = append(p.ServedNames, long)
+		p.ExtraArgs = append(p.ExtraArgs, long)
+	}
+	fs := ours.Faults(p)
+	text := fs.Err("ours").Error()
+	if len(fs) != 2000 || len(text) > 16<<10 || !strings.HasSuffix(text, ", and 1970 more") {
+		t.Errorf("%d faults make %d bytes, which end in %q", len(fs), len(text), text[max(0, len(text)-100):])
+	}
+}
+
 func TestFaultsOfShard(t *testing.T) {
 	shape := engines.Shape{Ranks: []engines.RankShape{
 		{Cards: 1, ServesHTTP: true, Ports: []engines.PortNeed{{Name: engines.PortHTTP, Count: 1}, {Name: "meet", Count: 2}}},
@@ -119,6 +155,17 @@ func TestFaultsOfShard(t *testing.T) {
 		fields = append(fields, f.Field)
 	}
 	if want := []string{"dir", "bind", "leader", "ports.meet", "cards"}; !slices.Equal(fields, want) {
+		t.Errorf("faults in %q; want %q", fields, want)
+	}
+	hostile := leader
+	hostile.Bind, hostile.Leader, hostile.Address = "-x", "a b", "10.0.0.1,10.0.0.2"
+	hostile.Interface, hostile.HCAs, hostile.Dir = "eth0\n", []string{"mlx5_0", ""}, "/run/s\x00"
+	hostile.Ports = map[string]int{"http": 9001, "meet": 9000}
+	fields = nil
+	for _, f := range hostile.Faults(shape) {
+		fields = append(fields, f.Field)
+	}
+	if want := []string{"dir", "bind", "leader", "address", "interface", "ports.meet"}; !slices.Equal(fields, want) {
 		t.Errorf("faults in %q; want %q", fields, want)
 	}
 	if fs := (engines.Shard{Rank: 2}).Faults(shape); len(fs) != 1 || !strings.Contains(fs[0].String(), "is 2 of 2") {

@@ -155,7 +155,8 @@ type Readiness struct {
 	// Log is a regular expression (RE2); a line that matches makes a process
 	// without a probe ready. Empty: none.
 	Log string
-	// Timeout bounds the time from start to ready. More than 0.
+	// Timeout bounds the time from start to ready. More than 0, at most
+	// [LongestWait].
 	Timeout time.Duration
 	// Stalled bounds the time in which neither a line of output nor an answer
 	// of the probe shows progress. 0: no bound but Timeout.
@@ -182,7 +183,7 @@ type Probe struct {
 // SIGKILL.
 type Stop struct {
 	Signal Signal
-	// Grace is 0 or more.
+	// Grace is 0 or more, at most [LongestWait].
 	Grace time.Duration
 }
 

@@ -123,6 +123,20 @@ func TestBrokenAdaptersAreFound(t *testing.T) {
 				p.Options["style"] = "plain"
 			}
 		}}, "profiles", "Validate changed the profile"},
+		{"faults in another order each time", toy{validate: func(p engines.Profile, _ *engines.Shape, err *error) {
+			if p.CPU {
+				fs := engines.Faults{{Field: "cpu", Problem: "is true", Advice: "leave it out"}, {Field: "model", Problem: "is dull", Advice: "give another"}}
+				if calls.Add(1)%2 == 0 {
+					slices.Reverse(fs)
+				}
+				*err = fs.Err("toy")
+			}
+		}}, "profiles", "and the second time toy: profile cannot run: "},
+		{"another shape each time", toy{validate: func(_ engines.Profile, s *engines.Shape, err *error) {
+			if *err == nil {
+				s.Ranks[0].Ports[0].Count = int(calls.Add(1))
+			}
+		}}, "profiles", "Validate says {Ranks:"},
 		{"the shard is changed", onLaunch(func(s engines.Shard, _ *engines.Launch) { s.Ports["more"] = 1 }), "profiles", "Launch changed the shard"},
 		{"late faults", toy{launch: func(s engines.Shard, _ *engines.Launch, err *error) {
 			if *err == nil && s.Profile.StopGrace > 0 {

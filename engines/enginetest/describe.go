@@ -14,6 +14,8 @@ import (
 const (
 	contractValid = "what an adapter returns is valid by itself (Validate of the type)"
 	contractSame  = "the same question has the same answer every time, and leaves what was asked as it was"
+
+	contractSameAdvice = "iterate over maps in the order of their sorted keys, and read no clock, file or variable"
 )
 
 // optionKey is how keys of options are spelled in YAML.

@@ -24,6 +24,8 @@ func wrongs(d engines.Description) []wrong {
 		{"an unknown mode", "mode", func(p *engines.Profile) { p.Mode = "suite-no-such" }},
 		{"an unknown option", "options.suite_no_such", func(p *engines.Profile) { p.Options = map[string]string{"suite_no_such": "1"} }},
 		{"no served name", "served_names", func(p *engines.Profile) { p.ServedNames = nil }},
+		{"a served name that is a flag", "served_names[0]", func(p *engines.Profile) { p.ServedNames = []string{"--suite"} }},
+		{"a load without an end", "load_timeout", func(p *engines.Profile) { p.LoadTimeout = math.MaxInt64 }},
 		{"a model that is a flag", "model", func(p *engines.Profile) { p.Model = "--suite" }},
 		{"a revision of two words", "revision", func(p *engines.Profile) { p.Revision = "a b" }},
 		{"an unknown task", "task", func(p *engines.Profile) { p.Task = "suite" }},
@@ -33,7 +35,7 @@ func wrongs(d engines.Description) []wrong {
 		{"NUL", "extra_args[0]", func(p *engines.Profile) { p.ExtraArgs = []string{"a\x00"} }},
 	}
 	for _, flag := range d.ReservedFlags {
-		for _, arg := range []string{flag, flag + "=1"} {
+		for _, arg := range spellings(flag) {
 			out = append(out, wrong{"the launcher's " + arg, "extra_args[1]", func(p *engines.Profile) { p.ExtraArgs = []string{"--suite", arg} }})
 		}
 	}
@@ -41,6 +43,18 @@ func wrongs(d engines.Description) []wrong {
 		out = append(out, wrong{"the launcher's " + name, "env." + name, func(p *engines.Profile) { p.Env = map[string]string{name: "1"} }})
 	}
 	return out
+}
+
+// spellings are ways to write a flag that some engine's parser takes for it.
+func spellings(flag string) []string {
+	all := []string{flag, flag + "=1"}
+	if name, long := strings.CutPrefix(flag, "--"); long {
+		return append(all, "--no-"+name, flag+".suite=1", "--"+strings.ReplaceAll(name, "-", "_"))
+	}
+	if len(flag) == len("-n") {
+		all = append(all, flag+"1")
+	}
+	return all
 }
 
 // refuses: what cannot run or must not is refused, and the field is named.

@@ -16,6 +16,7 @@ import (
 	"github.com/llmgw/llmgw/engines/llamacpp"
 	"github.com/llmgw/llmgw/engines/lmdeploy"
 	"github.com/llmgw/llmgw/engines/sglang"
+	"github.com/llmgw/llmgw/engines/tei"
 	"github.com/llmgw/llmgw/engines/tgi"
 	"github.com/llmgw/llmgw/engines/trtllm"
 	"github.com/llmgw/llmgw/engines/vllm"
@@ -23,7 +24,7 @@ import (
 
 func contracts() []engines.MetricContract {
 	return []engines.MetricContract{
-		vllm.Metrics(), sglang.Metrics(), llamacpp.Metrics(), tgi.Metrics(), trtllm.Metrics(), lmdeploy.Metrics(),
+		vllm.Metrics(), sglang.Metrics(), llamacpp.Metrics(), tgi.Metrics(), trtllm.Metrics(), lmdeploy.Metrics(), tei.Metrics(),
 	}
 }
 
@@ -58,7 +59,10 @@ func TestReadEngines(t *testing.T) {
 		{"llamacpp.txt", llamacpp.Metrics(), "running=3 waiting=1 kv=unknown asked=50000 hit=1787 preempted=unknown room=unknown"},
 		{"tgi.txt", tgi.Metrics(), "running=16 waiting=4 kv=unknown asked=unknown hit=unknown preempted=unknown room=unknown"},
 		{"trtllm.txt", trtllm.Metrics(), "running=24 waiting=0 kv=0.52 asked=1.25e+06 hit=250000 preempted=unknown room=unknown"},
+		{"trtllm-early.txt", trtllm.Metrics(), "running=unknown waiting=unknown kv=0.52 asked=unknown hit=unknown preempted=unknown room=unknown"},
 		{"lmdeploy.txt", lmdeploy.Metrics(), "running=7 waiting=0 kv=0.22 asked=1000 hit=300 preempted=unknown room=unknown"},
+		// It counts no cached tokens yet.
+		{"lmdeploy-0.9.txt", lmdeploy.Metrics(), "running=5 waiting=2 kv=0.22 asked=1000 hit=unknown preempted=unknown room=unknown"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -159,6 +163,19 @@ func TestReadColdPageIsUnknownNotIdle(t *testing.T) {
 	}
 	if c, ok := exposition.Detect(page(t, "tgi-cold.txt"), contracts()); !ok || c.Engine != engines.TGI {
 		t.Errorf("Detect = %q, %t; want tgi from any series of its prefix", c.Engine, ok)
+	}
+}
+
+// Infinity has a page and tells no load on it.
+func TestReadPageWithoutLoad(t *testing.T) {
+	text := page(t, "infinity.txt")
+	if c, ok := exposition.Detect(text, contracts()); ok {
+		t.Errorf("Detect takes it for %q", c.Engine)
+	}
+	for _, c := range contracts() {
+		if load, err := exposition.Read(text, c); !errors.Is(err, exposition.ErrNoMetrics) || !load.Empty() {
+			t.Errorf("Read as %s = %s, %v; want nothing known and ErrNoMetrics", c.Engine, show(load), err)
+		}
 	}
 }
 

@@ -36,11 +36,11 @@ func (p *parser) doubts(text string) []string {
 	}
 	switch {
 	case p.last.header != "":
-		out = append(out, fmt.Sprintf("it ends with the title %q and nothing below", p.last.header))
+		out = append(out, fmt.Sprintf("it ends with the title %q and nothing below", beginning(p.last.header)))
 	case p.open || strings.HasSuffix(p.last.tail, ","):
-		out = append(out, fmt.Sprintf("it ends in the middle of a list: %q", p.last.tail))
+		out = append(out, fmt.Sprintf("it ends in the middle of a list: %q", beginning(p.last.tail)))
 	case unbalanced(p.last.tail):
-		out = append(out, fmt.Sprintf("it ends in the middle of a sentence: %q", p.last.tail))
+		out = append(out, fmt.Sprintf("it ends in the middle of a sentence: %q", beginning(p.last.tail)))
 	case p.last.bare && p.entries >= enoughFlags && (p.explained+1)*10 >= p.entries*9:
 		out = append(out, fmt.Sprintf("its last flag %s has no description, and nearly all others have one", p.last.names[0]))
 	}
@@ -55,6 +55,9 @@ func (p *parser) doubts(text string) []string {
 func unbalanced(line string) bool {
 	return strings.Count(line, "(") > strings.Count(line, ")") || strings.Count(line, "[") > strings.Count(line, "]")
 }
+
+// beginning is as much of a line as is shown.
+func beginning(line string) string { return line[:min(len(line), enoughText)] }
 
 func flagCount(n int) string {
 	if n == 1 {

@@ -29,6 +29,13 @@ type entry struct {
 	header string // a section's title, if nothing followed it yet
 }
 
+// Bounds of a text that is no help, or of no engine: the longest has some 400
+// flags of up to 50 letters.
+const (
+	longestFlag = 100 // bytes
+	mostFlags   = 5000
+)
+
 // deepest is the indentation beyond which a line is a description. clap puts
 // flags without a short name at 6 and descriptions at 10; everyone else flags
 // at 0 to 4 and descriptions much further right.
@@ -114,8 +121,10 @@ func (p *parser) entry(trimmed string, boxed bool) {
 		p.last = entry{names: names, bare: true}
 	}
 	p.cut = append(p.cut, cut...)
-	for _, name := range names {
-		p.flags[name], p.described[name] = true, true
+	if len(p.flags) < mostFlags {
+		for _, name := range names {
+			p.flags[name], p.described[name] = true, true
+		}
 	}
 	p.last.tail = trimmed
 	p.open = rest == "" && strings.HasSuffix(trimmed, ",")
@@ -131,7 +140,7 @@ func (p *parser) describe(line string) {
 		p.explained++
 	}
 	if len(p.last.text) < enoughText {
-		p.last.text = strings.TrimSpace(p.last.text + " " + line)
+		p.last.text = strings.TrimSpace(p.last.text + " " + beginning(line))
 	}
 }
 
@@ -164,7 +173,7 @@ func (p *parser) prose(trimmed string, indent int) {
 func (p *parser) usage(line string) {
 	for _, m := range inUsage.FindAllStringSubmatch(line, -1) {
 		for _, name := range forms(m[1]) {
-			if p.flags[name] {
+			if p.flags[name] || len(p.flags) >= mostFlags {
 				continue
 			}
 			p.flags[name] = true
@@ -179,7 +188,7 @@ func declaration(line string, boxed bool) (names []string, rest string, cut []st
 	list, rest := head(line, boxed)
 	words := 0 // in a row that are neither a flag nor a value's name
 	for _, word := range separate(list) {
-		if name, short := strings.CutSuffix(word, "…"); short && strings.HasPrefix(word, "-") {
+		if name, short := strings.CutSuffix(word, "…"); short && len(word) <= longestFlag && strings.HasPrefix(word, "-") {
 			cut = append(cut, name)
 			continue
 		}
@@ -276,6 +285,9 @@ func separate(list string) []string {
 
 // forms returns the names that a word declares: none, one, or two.
 func forms(word string) []string {
+	if len(word) > longestFlag {
+		return nil
+	}
 	if m := optional.FindStringSubmatch(word); m != nil {
 		return []string{m[1] + m[3], m[1] + m[2] + m[3]}
 	}

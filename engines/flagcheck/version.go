@@ -15,6 +15,9 @@ var (
 	dottedVersion = regexp.MustCompile(`(?:^|[\s(])(v?\d+\.\d+[\w.+-]*)(?:$|[\s),])`)
 )
 
+// longestVersion is how long a version may be, in bytes.
+const longestVersion = 100
+
 // Version finds the engine's version in what it printed, first in the first
 // output that has one. A line that holds nothing else, or the engine's name
 // before it, goes before a sentence about a version, and the last of several
@@ -26,7 +29,7 @@ func Version(outputs ...string) string {
 		for _, pattern := range []*regexp.Regexp{aloneVersion, saidVersion, dottedVersion} {
 			found := ""
 			for line := range strings.Lines(output) {
-				if m := pattern.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+				if m := pattern.FindStringSubmatch(strings.TrimSpace(line)); m != nil && len(m[1]) <= longestVersion {
 					found = strings.TrimRight(m[1], ".-+_")
 				}
 			}

@@ -11,6 +11,15 @@ import (
 
 func TestAdapter(t *testing.T) { enginetest.Run(t, infinity.Adapter{}) }
 
+// Its page tells no load, so it is not asked for.
+func TestExportsNoLoad(t *testing.T) {
+	t.Parallel()
+	d, err := infinity.Adapter{}.Describe(t.Context())
+	if err != nil || d.Metrics != nil {
+		t.Errorf("Describe has metrics %v, error %v; want none", d.Metrics, err)
+	}
+}
+
 // Lines as 0.0.78 printed them.
 func TestLogs(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,7 @@
 // It exports no load: its /metrics has what any web server's has, so its load
 // is known only by what was sent to it.
 //
-// Source: infinity_emb 0.0.78 (2026-10).
+// Source: infinity_emb 0.0.78 (2026-10), and 0.0.52 for metrics.
 package infinity
 
 import (

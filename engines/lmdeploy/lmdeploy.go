@@ -1,13 +1,17 @@
 // Package lmdeploy holds the facts about LMDeploy's api_server that a router
 // needs: how its load is read and what it can do.
 //
-// Source: InternLM/lmdeploy at 1263d5cd889b (2026-08-21, v0.16.0).
+// Source: InternLM/lmdeploy at 1263d5cd889b (2026-08-21, v0.16.0), and its tags
+// back to v0.9.2 for metrics.
 package lmdeploy
 
 import "github.com/llmgw/llmgw/engines"
 
 // Metrics returns LMDeploy's metric contract; the label engine is the
-// data-parallel rank. gpu_cache_usage_perc is a fraction. A server started
+// data-parallel rank. gpu_cache_usage_perc is a fraction. Cached tokens are
+// counted from 0.14 on. Requests beyond --max-batch-size wait before the engine
+// and are not in what waits: num_api_requests_waiting counts them, but for ever
+// if their client leaves while they wait, so it is not read. A server started
 // with --max-concurrent-requests holds this page back too while it is full,
 // and then looks absent. How many requests run at once, --max-batch-size, depends
 // on the GPU by default, and no series tells.

@@ -48,8 +48,10 @@ type Config struct {
 	PingTimeout time.Duration `yaml:"ping_timeout"`
 	// RestartDelay is how long an adapter that died stays away; it doubles each
 	// time up to MaxRestartDelay, and begins anew when one has lived for a minute.
-	// Defaults 100ms and 4s; both must be positive.
-	RestartDelay    time.Duration `yaml:"restart_delay"`
+	// Default 100ms; must be positive.
+	RestartDelay time.Duration `yaml:"restart_delay"`
+	// MaxRestartDelay is the longest that an adapter that dies again and again
+	// stays away. Default 4s; must be positive.
 	MaxRestartDelay time.Duration `yaml:"max_restart_delay"`
 	// DrainTimeout bounds how long calls in flight are waited for when an adapter
 	// is to end. Default 2s; must be positive.

@@ -71,6 +71,7 @@ func (h *Host) Run(ctx context.Context) error {
 		return errors.New("plugin: the host ran before")
 	}
 	h.run = ctx
+	removeRemains(socketDir(h.cfg.SocketDir), h.log)
 	for _, s := range h.slots {
 		h.running.Go(func() { s.supervise(ctx) })
 	}

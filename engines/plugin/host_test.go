@@ -260,12 +260,24 @@ func TestStartedByHand(t *testing.T) {
 
 // When the host is gone, killed outright, so is the adapter.
 func TestNoOrphans(t *testing.T) {
-	// Nobody is left to remove the adapter's socket. The name is short, as sockets' are.
-	sockets, err := os.MkdirTemp("", "llmgw")
-	if err != nil {
+	host := hostProcess(t, socketDirs(t))
+	if err := host.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	_ = host.Wait()
+	took := within(t, 2*time.Second, "the adapter is gone", func() bool { return !runs(host.adapter) })
+	t.Logf("gone %v after its host", took)
+}
+
+// hostOf is a process that is a host, of one adapter.
+type hostOf struct {
+	*exec.Cmd
+	adapter int // the number of the adapter's process
+}
+
+// hostProcess starts a host in a process of its own, whose adapter runs.
+func hostProcess(t *testing.T, sockets string) hostOf {
+	t.Helper()
 	program := playing("host")
 	host := exec.CommandContext(t.Context(), program.Path, append(program.Args, sockets)...)
 	out, err := host.StdoutPipe()
@@ -279,12 +291,7 @@ func TestNoOrphans(t *testing.T) {
 	if _, err := fmt.Fscanf(out, "[%d]", &child); err != nil || !runs(child) {
 		t.Fatalf("adapter's process %d: %v", child, err)
 	}
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = host.Wait()
-	took := within(t, 2*time.Second, "the adapter is gone", func() bool { return !runs(child) })
-	t.Logf("gone %v after its host", took)
+	return hostOf{host, child}
 }
 
 // The end of standard input alone ends an adapter, where the kernel does not.
@@ -328,6 +335,12 @@ func TestProgramsThatAreNoAdapters(t *testing.T) {
 		{missing, "missing", plugin.ErrMissing, "install"},
 		{text, "not a program", plugin.ErrMissing, "built for this machine"},
 		{playing("garbage"), "garbage", plugin.ErrNotAdapter, "Welcome to ours 1.0!"},
+		{playing("unended"), "unended", plugin.ErrNotAdapter, "Loading"},
+		{playing("endless"), "endless", plugin.ErrNotAdapter, "xxx"},
+		{playing("binary"), "binary", plugin.ErrNotAdapter, "ELF"},
+		{playing("core"), "core", plugin.ErrNotAdapter, "99|1|unix"},
+		{playing("certificate"), "certificate", plugin.ErrNotAdapter, "cert"},
+		{playing("netrpc"), "netrpc", plugin.ErrNotAdapter, "netrpc"},
 		{playing("failing"), "failing", plugin.ErrNotAdapter, "no licence found"},
 		{playing("newer"), "newer", plugin.ErrVersion, "it speaks 2, this host 1"},
 		{playing("elsewhere"), "elsewhere", plugin.ErrNotAdapter, "127.0.0.1:80"},
@@ -345,7 +358,11 @@ func TestProgramsThatAreNoAdapters(t *testing.T) {
 				cfg.StartTimeout = 400 * time.Millisecond
 			}
 			a := run(t, cfg, plugin.Deps{Builtin: []plugin.Program{tt.program}})
+			began := time.Now()
 			_, err := a.Describe(t.Context())
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("it took %v to say so", took)
+			}
 			e, ok := errors.AsType[*plugin.ProgramError](err)
 			if !ok || !errors.Is(err, engines.ErrUnavailable) || !errors.Is(err, tt.reason) || !strings.Contains(err.Error(), tt.says) || e.Advice == "" {
 				t.Fatalf("error %v, want %v with %q and advice", err, tt.reason, tt.says)

@@ -25,6 +25,7 @@ type instance struct {
 	process *process
 	remote  *remote
 	log     *slog.Logger
+	held    *os.File       // marks the directory of the socket as in use; nil: nothing does
 	calls   sync.WaitGroup // in flight; none is added once the slot has another state
 }
 
@@ -51,6 +52,11 @@ func (s starter) start(ctx context.Context) (*instance, error) {
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
 			dir = socketDir
+			held, err := hold(socketDir)
+			if err != nil { // should this host be killed, the directory stays
+				s.log.Debug("the directory of an adapter's socket is not marked", "err", err)
+			}
+			inst.held = held
 			inst.process = newProcess(s.program, append(handedOn(s.cfg.Environment), cmd.Env...), socketDir, s.log)
 			giveUp = context.AfterFunc(bounded, inst.process.kill)
 			return inst.process, nil
@@ -77,8 +83,8 @@ func (s starter) start(ctx context.Context) (*instance, error) {
 	if inst.process != nil {
 		inst.process.kill()
 	}
-	inst.client.Kill()    // waits for what it started
-	_ = os.RemoveAll(dir) // which Kill leaves where nothing had been started; "" is no error
+	inst.clear()          // waits for what it started
+	_ = os.RemoveAll(dir) // which is left where nothing had been started; "" is no error
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -125,6 +131,9 @@ func (s starter) why(bounded context.Context, inst *instance, err error) error {
 	switch ended := p.outcome(); {
 	case bounded.Err() != nil:
 		e.Reason, e.Detail = ErrSilent, fmt.Sprintf("no handshake within %v", s.cfg.StartTimeout)
+		if line != "" {
+			e.Detail += fmt.Sprintf(", but %.200q", line)
+		}
 		e.Advice = "put an adapter there, or give one that is slow more time with start_timeout"
 	case len(words) >= 4 && words[0] == strconv.Itoa(goplugin.CoreProtocolVersion) && words[1] != strconv.Itoa(inst.client.NegotiatedVersion()):
 		e.Reason, e.Detail = ErrVersion, fmt.Sprintf("it speaks %s, this host %s", words[1], spoken())
@@ -184,14 +193,22 @@ func (i *instance) stop(drain time.Duration) {
 	const closing = 2 * time.Second
 	force := time.AfterFunc(closing, i.process.kill)
 	defer force.Stop()
-	i.client.Kill()
+	i.clear()
 	<-answered
 }
 
 // end kills the program at once.
 func (i *instance) end() {
 	i.process.kill()
+	i.clear()
+}
+
+// clear waits for the end of the program and removes the directory of its socket.
+func (i *instance) clear() {
 	i.client.Kill()
+	if i.held != nil {
+		_ = i.held.Close()
+	}
 }
 
 // handedOn returns those of the named variables that the host has.

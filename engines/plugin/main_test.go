@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -50,6 +51,25 @@ func play(part string) {
 		wait()
 	case "garbage":
 		fmt.Println("Welcome to ours 1.0!")
+		wait()
+	case "unended": // a line
+		fmt.Print("Loading")
+		wait()
+	case "endless":
+		for piece := bytes.Repeat([]byte("x"), 64<<10); ; {
+			_, _ = os.Stdout.Write(piece)
+		}
+	case "binary":
+		_, _ = os.Stdout.Write([]byte("\x7fELF\x00\xff\xfe|\x00|\x00|\x00|\n"))
+		wait()
+	case "core": // go-plugin's own version
+		fmt.Println("99|1|unix|/nowhere|grpc|")
+		wait()
+	case "certificate":
+		fmt.Printf("1|1|unix|%s/x|grpc|%s\n", os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), strings.Repeat("A", 4000))
+		wait()
+	case "netrpc":
+		fmt.Printf("1|1|unix|%s/x|netrpc|\n", os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
 		wait()
 	case "newer":
 		fmt.Println("1|2|unix|/nowhere|grpc|")

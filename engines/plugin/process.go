@@ -143,7 +143,24 @@ func (p *process) kill() {
 }
 
 // Stdout implements [runner.Runner].
-func (p *process) Stdout() io.ReadCloser { return io.NopCloser(io.TeeReader(p.stdout, p.said)) }
+func (p *process) Stdout() io.ReadCloser { return io.NopCloser(handshakeReader{p.stdout, p.said}) }
+
+// handshakeReader reads what a program prints up to where it cannot be a handshake:
+// a line that begins otherwise may never end.
+type handshakeReader struct {
+	from io.Reader
+	said *beginning
+}
+
+// Read implements [io.Reader].
+func (r handshakeReader) Read(p []byte) (int, error) {
+	if r.said.foreign() {
+		return 0, io.EOF
+	}
+	n, err := r.from.Read(p)
+	_, _ = r.said.Write(p[:n])
+	return n, err
+}
 
 // Stderr implements [runner.Runner]; the lines are read elsewhere.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(bytes.NewReader(nil)) }
@@ -226,6 +243,13 @@ func (b *beginning) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.TrimSpace(string(b.kept))
+}
+
+// foreign reports whether the line is not, and will not become, a handshake.
+func (b *beginning) foreign() bool {
+	start := strconv.Itoa(goplugin.CoreProtocolVersion) + "|"
+	line := b.String()
+	return !strings.HasPrefix(line, start) && !strings.HasPrefix(start, line)
 }
 
 // ending keeps the last bytes that are written to it.

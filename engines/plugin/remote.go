@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -39,7 +38,7 @@ func (r *remote) Validate(ctx context.Context, p engines.Profile) (engines.Shape
 		return engines.Shape{}, callError(ctx, err)
 	}
 	if refusal := resp.GetRefusal(); refusal != nil {
-		return engines.Shape{}, refusalFromWire(refusal)
+		return engines.Shape{}, refused(refusal)
 	}
 	shape := shapeFromWire(resp.GetShape())
 	return shape, shape.Validate()
@@ -56,7 +55,7 @@ func (r *remote) Launch(ctx context.Context, s engines.Shard) (engines.Launch, e
 		return engines.Launch{}, callError(ctx, err)
 	}
 	if refusal := resp.GetRefusal(); refusal != nil {
-		return engines.Launch{}, refusalFromWire(refusal)
+		return engines.Launch{}, refused(refusal)
 	}
 	launch := launchFromWire(resp.GetLaunch())
 	return launch, launch.Validate()
@@ -69,11 +68,7 @@ func (r *remote) Checks(ctx context.Context) ([]engines.Check, error) {
 		return nil, callError(ctx, err)
 	}
 	checks := each(resp.GetChecks(), checkFromWire)
-	errs := make([]error, len(checks))
-	for i, c := range checks {
-		errs[i] = c.Validate()
-	}
-	return checks, errors.Join(errs...)
+	return checks, engines.ValidateChecks(checks)
 }
 
 func (r *remote) ping(ctx context.Context) error {
@@ -103,6 +98,7 @@ func sendable(engine engines.Name, req proto.Message) error {
 // adapter's absence, or a failure of the adapter itself.
 func callError(ctx context.Context, err error) error {
 	s := status.Convert(err)
+	said := forPeople(s.Message(), mostSaid)
 	// The other end knows the deadline, and may see it pass a moment before this one.
 	const moment = 50 * time.Millisecond
 	if at, ok := ctx.Deadline(); ok && time.Until(at) < moment && (s.Code() == codes.Canceled || s.Code() == codes.DeadlineExceeded) {
@@ -113,10 +109,10 @@ func callError(ctx context.Context, err error) error {
 	}
 	switch s.Code() {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
-		return fmt.Errorf("%w: %s", engines.ErrUnavailable, s.Message())
+		return fmt.Errorf("%w: %s", engines.ErrUnavailable, said)
 	case codes.Unimplemented:
-		return fmt.Errorf("plugin: the adapter was built for another protocol: %s", s.Message())
+		return fmt.Errorf("plugin: the adapter was built for another protocol: %s", said)
 	default:
-		return fmt.Errorf("plugin: the adapter failed: %s", s.Message())
+		return fmt.Errorf("plugin: the adapter failed: %s", said)
 	}
 }

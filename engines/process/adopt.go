@@ -78,7 +78,7 @@ func (r *Runner) adopt(dir string, lock *os.File) (*Shard, Found, error) {
 	if err != nil {
 		return nil, FoundNothing, err
 	}
-	secret, err := os.ReadFile(filepath.Join(dir, secretName))
+	secret, err := os.ReadFile(filepath.Join(dir, SecretFile))
 	if err != nil {
 		return nil, FoundNothing, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
@@ -88,6 +88,13 @@ func (r *Runner) adopt(dir string, lock *os.File) (*Shard, Found, error) {
 		return s, FoundStopped, nil
 	}
 	if rec.Boot != boot {
+		s.update(func(st *Status) {
+			for i := range st.Processes { // their numbers are others' now, if anybody's
+				if st.Processes[i].Exit == nil {
+					st.Processes[i].Exit = &Exit{}
+				}
+			}
+		})
 		s.rest(StateFailed, s.lost("the machine was started anew"))
 		return s, FoundOtherBoot, nil
 	}

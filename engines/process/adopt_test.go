@@ -213,7 +213,10 @@ func TestAdoptRefusesWhatItCannotRead(t *testing.T) {
 	if _, _, err := r.Adopt(t.Context(), dir); !errors.Is(err, process.ErrNoRecord) {
 		t.Errorf("an empty directory: %v", err)
 	}
-	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1}`} {
+	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1}`,
+		`{"version":1,"id":"s","boot":"b","start":"x","launch":{"Sidecars":[{"Name":"../../x"}]},"processes":[{"name":"../../x"},{"name":"engine"}]}`,
+		`{"version":1,"id":"s","boot":"b","start":"x","processes":[{"name":"engine","pid":1,"start":1}]}`,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, "shard.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

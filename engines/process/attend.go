@@ -80,13 +80,17 @@ func (p *proc) follow(ctx context.Context, v *verdict, ask func(context.Context)
 		if look() || ready || failure != nil {
 			return failure
 		}
+		pause := min(cfg.Poll, next.Sub(now))
+		if p.output.behind {
+			pause = 0
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.exited:
 		case a := <-answers:
 			v.answered(time.Now(), a)
-		case <-time.After(min(cfg.Poll, next.Sub(now))):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -19,11 +19,11 @@ import (
 type Config struct {
 	// HandOn names the variables that a process gets from its launcher where
 	// its own launch neither sets nor refuses them. Everything else in the
-	// launcher's environment stays there, secrets above all. Default: PATH, HOME
+	// launcher's environment stays there, secrets above all. Default PATH, HOME
 	// and what says where libraries, caches and certificates are.
 	HandOn []string `yaml:"hand_on"`
 	// LogBytes bounds a log file; at that size it is copied to NAME.log.1 and
-	// begins anew. Default 64 MiB; at least 4096.
+	// begins anew. Default 67108864 (64 MiB); at least 4096.
 	LogBytes int64 `yaml:"log_bytes"`
 	// LineBytes bounds a line that is looked at; the rest of a longer one is not.
 	// Default 8192; at least 64.
@@ -217,9 +217,11 @@ func (s Spec) validate() error {
 }
 
 // reserved reports whether name is one of the files that this package keeps in
-// a shard's directory.
+// a shard's directory, or in a directory of that name.
 func reserved(name string) bool {
-	return name == recordName || name == secretName || name == lockName || strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".log.1")
+	name, _, _ = strings.Cut(filepath.ToSlash(name), "/")
+	name = strings.TrimSuffix(name, draftSuffix)
+	return name == recordName || name == SecretFile || name == lockName || strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".log.1")
 }
 
 // role is what a launch says of one process, engine or sidecar.

@@ -15,6 +15,10 @@ const Marker = "LLMGW_SHARD"
 // ErrUnsupported says that processes are attended to only on Linux.
 var ErrUnsupported = errors.New("process: not supported on this system")
 
+// BootID names the boot of the machine: in another one no process of a shard's
+// runs any more.
+func BootID() (string, error) { return bootID() }
+
 // group finds everything that belongs to one process of a shard. No sign alone
 // is enough: a child can leave the session, clear its environment, write a
 // title over it, or send its output elsewhere; to escape it has to do it all,

@@ -3,9 +3,12 @@ package process
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -68,4 +71,35 @@ func socketsOn(table []byte, port int) []string {
 		}
 	}
 	return found
+}
+
+// listening returns the ports of the sockets of a kernel's table that listen.
+func listening(table []byte) []int {
+	const local, state, listens = 1, 3, "0A"
+	var ports []int
+	lines := bufio.NewScanner(bytes.NewReader(table))
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) <= state || fields[state] != listens {
+			continue
+		}
+		_, digits, _ := strings.Cut(fields[local], ":")
+		if port, err := strconv.ParseUint(digits, 16, 16); err == nil {
+			ports = append(ports, int(port))
+		}
+	}
+	return ports
+}
+
+func listeningPorts() ([]int, error) {
+	var ports []int
+	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		table, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // without IPv6 there is no tcp6
+			return nil, fmt.Errorf("process: %w", err)
+		}
+		ports = append(ports, listening(table)...)
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports), nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,9 @@ func TestPortHolderIsNamed(t *testing.T) {
 			continue
 		}
 		port := l.Addr().(*net.TCPAddr).Port
+		if ports, err := process.Listening(); err != nil || !slices.Contains(ports, port) || !slices.IsSorted(ports) {
+			t.Errorf("%s: %d is not among those that are listened on: %v, %v", address, port, ports, err)
+		}
 		h, held := process.PortHolder(port)
 		if !held || h.PID != os.Getpid() || !strings.Contains(h.Command, "process.test") || h.Port != port {
 			t.Errorf("%s: holder is %+v, %v", address, h, held)
@@ -35,6 +39,9 @@ func TestPortHolderIsNamed(t *testing.T) {
 		}
 		if h, held := process.PortHolder(port); held {
 			t.Errorf("%s: after its end: %v", address, h)
+		}
+		if ports, err := process.Listening(); err != nil || slices.Contains(ports, port) {
+			t.Errorf("%s: after its end %d is listened on: %v", address, port, err)
 		}
 	}
 }

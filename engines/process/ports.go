@@ -68,6 +68,11 @@ func PortHolder(port int) (Holder, bool) {
 	return Holder{}, false
 }
 
+// Listening returns the ports on which somebody on this machine listens, sorted,
+// each once: a cheap look, which takes no port and names nobody. Whoever has
+// bound a port and does not listen yet is not among them.
+func Listening() ([]int, error) { return listeningPorts() }
+
 // bind takes the port for a moment as a server does, with whatever control adds.
 func bind(port int, control func(string, string, syscall.RawConn) error) error {
 	l, err := (&net.ListenConfig{Control: control}).Listen(context.Background(), "tcp", ":"+strconv.Itoa(port))
@@ -111,10 +116,11 @@ func holder(port int, err error) Holder {
 
 // PortsConfig says which ports engines get. Start from [DefaultPortsConfig].
 type PortsConfig struct {
-	// First and Last are the ends of the range, both in it. Default 20000 and
-	// 20999; 1 to 65535.
+	// First is the first port of the range. Default 20000; 1 to 65535.
 	First int `yaml:"first"`
-	Last  int `yaml:"last"`
+	// Last is the last one, which is in the range too. Default 20999; first to
+	// 65535.
+	Last int `yaml:"last"`
 	// Rest is how long a freed port is left alone, so that who still knows it
 	// does not reach another model. Default 10m; 0 is not at all; not negative.
 	Rest time.Duration `yaml:"rest"`
@@ -137,13 +143,35 @@ type Ports struct {
 
 // NewPorts returns a book of which nothing is taken, or what is wrong with cfg.
 func NewPorts(cfg PortsConfig) (*Ports, error) {
-	if cfg.First < 1 || cfg.Last > 65535 || cfg.Last < cfg.First {
-		return nil, fmt.Errorf("process: ports: %d to %d is no range of ports; want 1 to 65535", cfg.First, cfg.Last)
-	}
-	if cfg.Rest < 0 {
-		return nil, fmt.Errorf("process: ports: rest: %v; want 0 or more", cfg.Rest)
+	if err := cfg.validate(); err != nil {
+		return nil, err
 	}
 	return &Ports{cfg: cfg, next: cfg.First, taken: map[int]bool{}, freed: map[int]time.Time{}}, nil
+}
+
+func (cfg PortsConfig) validate() error {
+	if cfg.First < 1 || cfg.Last > 65535 || cfg.Last < cfg.First {
+		return fmt.Errorf("process: ports: %d to %d is no range of ports; want 1 to 65535", cfg.First, cfg.Last)
+	}
+	if cfg.Rest < 0 {
+		return fmt.Errorf("process: ports: rest: %v; want 0 or more", cfg.Rest)
+	}
+	return nil
+}
+
+// Move makes the range another one, or reports what is wrong with it. What is in
+// use stays so, and what rests rests, in the range or not.
+func (p *Ports) Move(first, last int) error {
+	cfg := p.cfg
+	cfg.First, cfg.Last = first, last
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	p.cfg = cfg
+	if p.next < first || p.next > last {
+		p.next = first
+	}
+	return nil
 }
 
 // Take hands out count consecutive ports and returns the first of them. Those

@@ -3,6 +3,7 @@ package process_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,63 @@ func TestPortsGoRound(t *testing.T) {
 	}
 	if _, _, err := ports.Take(time.Unix(0, 0), 11, none); err == nil {
 		t.Error("11 of 10 ports were handed out")
+	}
+}
+
+// Another range holds for what is taken from then on; what is in use or rests does so
+// in whichever range, also when that comes back.
+func TestPortsMove(t *testing.T) {
+	ports, err := process.NewPorts(process.PortsConfig{First: 20000, Last: 20003, Rest: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(0, 0)
+	none := func(int) (process.Holder, bool) { return process.Holder{}, false }
+	take := func(count int) int {
+		t.Helper()
+		first, _, err := ports.Take(now, count, none)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return first
+	}
+	move := func(first, last int) {
+		t.Helper()
+		if err := ports.Move(first, last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if at := take(2); at != 20000 {
+		t.Errorf("the first two are at %d", at)
+	}
+	ports.Free(now, 20001, 1)
+	move(20001, 20004) // which begins within what was in use
+	if at := take(2); at != 20002 {
+		t.Errorf("the next two are at %d", at)
+	}
+	move(30000, 30001)
+	if at := take(2); at != 30000 {
+		t.Errorf("two of the other range are at %d", at)
+	}
+	if _, _, err := ports.Take(now, 1, none); !errors.Is(err, process.ErrPorts) || !strings.Contains(err.Error(), "from 30000 to 30001") {
+		t.Errorf("one more: %v", err)
+	}
+	ports.Free(now, 20000, 1)
+	move(20000, 20003)
+	if at, _, err := ports.Take(now, 1, none); err == nil {
+		t.Errorf("%d is in use, or rests", at)
+	}
+	now = now.Add(time.Minute)
+	if at := take(2); at != 20000 {
+		t.Errorf("after the rest: %d", at)
+	}
+	for _, bad := range [][2]int{{0, 5}, {5, 4}, {5, 65536}} {
+		if err := ports.Move(bad[0], bad[1]); err == nil {
+			t.Errorf("%v is accepted", bad)
+		}
+	}
+	if want := []int{20000, 20001, 20002, 20003, 30000, 30001}; !slices.Equal(ports.Taken(), want) {
+		t.Errorf("%v are in use, want %v", ports.Taken(), want)
 	}
 }
 

@@ -30,6 +30,7 @@ func ownSession(*exec.Cmd)                                 {}
 func exitOf(*os.ProcessState) Exit                         { return Exit{} }
 func lockFile(*os.File) error                              { return supported() }
 func holderOf(int) Holder                                  { return Holder{} }
+func listeningPorts() ([]int, error)                       { return nil, supported() }
 func strictly(string, string, syscall.RawConn) error       { return nil }
 
 const sigKill = syscall.SIGKILL

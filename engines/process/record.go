@@ -18,9 +18,14 @@ import (
 // The files of this package in a shard's directory.
 const (
 	recordName = "shard.json"
-	secretName = "secret"
 	lockName   = "lock"
+	// draftSuffix ends the name of a file that is not whole yet.
+	draftSuffix = ".draft"
 )
+
+// SecretFile is the file in a shard's directory that holds its secret, for who
+// has to show it to the engine. It is empty where the engine asks for none.
+const SecretFile = "secret"
 
 // Errors of records.
 var (
@@ -117,6 +122,9 @@ func (r *record) validate() error {
 		if r.Processes[i].Name != p.name {
 			return fmt.Errorf("processes[%d] is %q, and the launch says %q", i, r.Processes[i].Name, p.name)
 		}
+		if p.name != Engine && !roleName.MatchString(p.name) {
+			return fmt.Errorf("processes[%d]: %q is no name of a process", i, p.name)
+		}
 		if r.Processes[i].PID < 0 || r.Processes[i].PID == 1 {
 			return fmt.Errorf("processes[%d]: %d is no process of a shard", i, r.Processes[i].PID)
 		}
@@ -147,7 +155,7 @@ func writeFile(root *os.Root, name, content string) error {
 			return err
 		}
 	}
-	draft := name + ".draft"
+	draft := name + draftSuffix
 	if err := root.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -139,7 +139,7 @@ func (r *Runner) prepare(spec Spec, rec *record) error {
 			return err
 		}
 	}
-	if err := writeFile(root, secretName, spec.Secret); err != nil {
+	if err := writeFile(root, SecretFile, spec.Secret); err != nil {
 		return err
 	}
 	return rec.write(spec.Dir)
@@ -180,7 +180,7 @@ func (r *Runner) shard(dir, secret string, rec *record, lock *os.File) *Shard {
 		record: rec, procs: make([]*proc, len(rec.Processes)),
 		changed: make(chan struct{}),
 	}
-	s.status = Status{ID: rec.ID, Generation: rec.Generation, Command: rec.Command}
+	s.status = Status{ID: rec.ID, Generation: rec.Generation, Start: rec.Start, Command: rec.Command}
 	for _, p := range rec.Processes {
 		s.status.Processes = append(s.status.Processes, ProcessStatus{Name: p.Name, PID: p.PID, Exit: p.Exit})
 	}

@@ -209,6 +209,9 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{"dir", func(s *process.Spec) { s.Dir = "shard" }, "is not absolute"},
 		{"file outside", func(s *process.Spec) { s.Launch.Files = []engines.File{{Name: "../x"}} }, "leaves the shard's directory"},
 		{"file of ours", func(s *process.Spec) { s.Launch.Files = []engines.File{{Name: "./shard.json"}} }, "a name of the launcher's own"},
+		{"file behind one of ours", func(s *process.Spec) { s.Launch.Files = []engines.File{{Name: "secret/x"}} }, "a name of the launcher's own"},
+		{"draft of ours", func(s *process.Spec) { s.Launch.Files = []engines.File{{Name: "shard.json.draft"}} }, "a name of the launcher's own"},
+		{"draft of a log", func(s *process.Spec) { s.Launch.Files = []engines.File{{Name: "engine.log.1.draft"}} }, "a name of the launcher's own"},
 		{"no secret", func(s *process.Spec) { s.Launch.Engine.Env["K"] = engines.SecretPlaceholder }, "asks for a secret"},
 		{"secret in an argument", func(s *process.Spec) {
 			s.Secret, s.Launch.Engine.Args = "sk-canary", append(s.Launch.Engine.Args, "--api-key=sk-canary")

@@ -69,6 +69,9 @@ func (e Exit) clean() bool { return e == Exit{Known: true} }
 type Status struct {
 	ID         string
 	Generation uint64
+	// Start is the random name of this start, by which another start of the same
+	// generation would be told apart.
+	Start string
 	// Command is the [CommandHash] of the launch.
 	Command string
 	State   State

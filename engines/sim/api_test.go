@@ -303,18 +303,43 @@ func TestEmbeddings(t *testing.T) {
 
 func TestRerankAndScore(t *testing.T) {
 	e := newEngine(t, sim.InstantConfig())
-	r := into[struct {
+	type ranked struct {
 		Results []struct {
 			Index int
 			Score float64 `json:"relevance_score"`
 		}
-	}](t, call(t, e, "POST", "/v1/rerank", `{"query":"red apples","documents":["blue sky","red apples","x"],"top_n":2}`).Body.String())
+	}
+	rank := func(body string) ranked {
+		return into[ranked](t, call(t, e, "POST", "/v1/rerank", body).Body.String())
+	}
+	r := rank(`{"query":"red apples","documents":["blue sky","red apples","x"],"top_n":2}`)
 	if len(r.Results) != 2 || r.Results[0].Index != 1 || r.Results[0].Score < r.Results[1].Score {
 		t.Errorf("%+v", r)
 	}
-	s := into[struct{ Data []struct{ Score float64 } }](t, call(t, e, "POST", "/v1/score",
-		`{"text_1":"red apples","text_2":["red apples","blue sky"]}`).Body.String())
-	if len(s.Data) != 2 || s.Data[0].Score <= s.Data[1].Score {
-		t.Errorf("%+v", s)
+	if r = rank(`{"query":"red apples","documents":[{"text":"blue sky"},{"content":[{"type":"text","text":"red "},{"type":"text","text":"apples"}]}]}`); r.Results[0].Index != 1 {
+		t.Errorf("%+v", r)
+	}
+	type scored struct {
+		Data  []struct{ Score float64 }
+		Usage struct {
+			PromptTokens int `json:"prompt_tokens"`
+		}
+	}
+	// A query is read anew with each text, with three tokens for their places.
+	query, texts := sim.CountTokens("red apples"), sim.CountTokens("red apples")+sim.CountTokens("blue sky at noon")
+	for body, want := range map[string]int{
+		`{"text_1":"red apples","text_2":["red apples","blue sky at noon"]}`:                2*query + texts + 6,
+		`{"data_1":["red apples"],"data_2":["red apples","blue sky at noon"]}`:              2*query + texts + 6,
+		`{"queries":"red apples","documents":["red apples","blue sky at noon"]}`:            2*query + texts + 6,
+		`{"queries":["red apples","red apples"],"items":["red apples","blue sky at noon"]}`: 2*query + texts + 6,
+		`{"text_1":"red apples","text_2":"red apples"}`:                                     2*query + 3,
+	} {
+		s := into[scored](t, call(t, e, "POST", "/v1/score", body).Body.String())
+		if s.Usage.PromptTokens != want || len(s.Data) > 1 && s.Data[0].Score <= s.Data[1].Score {
+			t.Errorf("%s: %+v; want %d tokens", body, s, want)
+		}
+	}
+	if a := call(t, e, "POST", "/v1/score", `{"text_1":["a","b"],"text_2":["a","b","c"]}`); a.Code != 400 {
+		t.Errorf("two with three: %d %s", a.Code, a.Body)
 	}
 }

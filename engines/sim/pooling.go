@@ -138,7 +138,8 @@ func similarity(a, b []float32) float64 {
 	return (1 + dot) / 2
 }
 
-// texts is a string, an object with text, or a list of these.
+// texts is a string, an object with text or with parts of content, or a list of
+// these.
 type texts []string
 
 func (t *texts) UnmarshalJSON(data []byte) error {
@@ -151,25 +152,33 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 		var s string
 		if json.Unmarshal(raw, &s) != nil {
 			var o struct {
-				Text string `json:"text"`
+				Text    string `json:"text"`
+				Content []struct {
+					Text string `json:"text"`
+				} `json:"content"`
 			}
 			if err := json.Unmarshal(raw, &o); err != nil {
 				return err
 			}
 			s = o.Text
+			for _, part := range o.Content {
+				s += part.Text
+			}
 		}
 		*t = append(*t, s)
 	}
 	return nil
 }
 
-// pairs scores text pairs (a[i], b[i]) and returns their tokens in total.
+// pairs scores text pairs (a[i], b[i]) as a cross-encoder does, and returns their
+// tokens in total: each pair is a prompt, with a token at its begin and one behind
+// either text.
 func (e *Engine) pairs(a *answer, left, right []string) (scores []float64, total int, err error) {
 	inputs := make([][]uint32, len(left))
 	for i := range left {
 		l, r := Tokenize(nil, left[i]), Tokenize(nil, right[i])
 		scores = append(scores, similarity(embed(l, 256), embed(r, 256)))
-		inputs[i] = append(append(l, tokenEnd), r...)
+		inputs[i] = slices.Concat([]uint32{tokenStart}, l, []uint32{tokenEnd}, r, []uint32{tokenEnd})
 	}
 	total, err = e.prefill(a, inputs)
 	return scores, total, err
@@ -214,19 +223,22 @@ func (e *Engine) rerank(a *answer, body []byte) error {
 		"usage": object{"prompt_tokens": total, "total_tokens": total}, "results": results}))
 }
 
-// score serves POST /score and /v1/score, in both spellings of the pair.
+// score serves POST /score and /v1/score, in all spellings of the pair.
 func (e *Engine) score(a *answer, body []byte) error {
 	var req struct {
 		named
 		Text1     texts `json:"text_1"`
 		Text2     texts `json:"text_2"`
+		Data1     texts `json:"data_1"`
+		Data2     texts `json:"data_2"`
 		Queries   texts `json:"queries"`
 		Documents texts `json:"documents"`
+		Items     texts `json:"items"`
 	}
 	if err := e.decode(a, body, &req); err != nil {
 		return err
 	}
-	left, right := slices.Concat(req.Text1, req.Queries), slices.Concat(req.Text2, req.Documents)
+	left, right := slices.Concat(req.Text1, req.Data1, req.Queries), slices.Concat(req.Text2, req.Data2, req.Documents, req.Items)
 	if len(left) == 0 || len(right) == 0 || (len(left) != 1 && len(left) != len(right)) {
 		return badRequest("text_1", "text_1 must be one text or as many as text_2, got %d and %d.", len(left), len(right))
 	}

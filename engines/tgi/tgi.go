@@ -2,15 +2,19 @@
 // that a router needs: how its load is read and what it can do.
 //
 // Source: huggingface/text-generation-inference at db931fcf42da (2026-01-08,
-// v3.3.7, in maintenance mode).
+// v3.3.7, in maintenance mode), and its tags back to v0.3.0 for metrics.
 package tgi
 
 import "github.com/llmgw/llmgw/engines"
 
-// Metrics returns TGI's metric contract. There is no KV gauge. Series appear
-// with their first use, so a page without them is normal on a cold engine and
-// means unknown, not idle. It takes 128 requests by default, waiting ones
-// included (--max-concurrent-requests), and answers 429 to the next.
+// Metrics returns TGI's metric contract. The names are those of every version
+// from 0.3.0 on. There is no KV gauge; the one of the batch's token budget,
+// tgi_batch_max_total_tokens since 2.3.1, is set before the page's recorder is
+// there and so never shown. Series appear with their first use: the page is
+// empty before the first request and has no gauges before the first that is
+// queued, which means unknown, not idle. It takes 128 requests by default,
+// waiting ones included (--max-concurrent-requests), and answers 429 to the
+// next.
 func Metrics() engines.MetricContract {
 	return engines.MetricContract{
 		Engine: engines.TGI,

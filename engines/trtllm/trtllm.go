@@ -10,10 +10,10 @@ import "github.com/llmgw/llmgw/engines"
 // Metrics returns trtllm-serve's metric contract. The page is at
 // /prometheus/metrics and exists only with return_perf_metrics; /metrics is
 // JSON that empties a queue when read, so it must not be asked for. The gauges
-// are newer than release 1.0: an older build leaves the load unknown. The
-// engine counts reused and missed blocks of cache, so the tokens asked are
-// read from the token counters instead. It alone says how many requests it runs
-// at once (--max_batch_size).
+// of requests and the token counters are newer than 1.1.0rc5: an older build
+// leaves them unknown. The engine counts reused and missed blocks of cache, so
+// the tokens asked are read from the token counters instead. It alone says how
+// many requests it runs at once (--max_batch_size).
 func Metrics() engines.MetricContract {
 	return engines.MetricContract{
 		Engine: engines.TRTLLM,

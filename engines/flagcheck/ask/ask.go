@@ -1,12 +1,15 @@
 // Package ask runs an engine's executable for its help text and its version,
-// which needs neither a model nor a GPU: what [flagcheck] then judges. Such a
-// run is bounded in time and output, leaves no process behind, and starts with
-// a wide terminal without colours, for narrow ones cut names off.
+// which needs no model, and a GPU only where an engine does not print its help
+// without one: what [flagcheck] then judges. Such a run is bounded in time and
+// output and starts with a wide terminal without colours, for narrow ones cut
+// names off. It leaves no process behind, on Linux not even a daemon, unless that
+// has cleared its environment as well.
 package ask
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/engines/flagcheck"
@@ -70,9 +74,10 @@ type Answer struct {
 }
 
 const (
-	mostOutput = 1 << 20 // bytes of one stream; a help text has some 100 KiB
-	mostLines  = 10      // of an error
-	leaving    = 2 * time.Second
+	mostOutput  = 1 << 20 // bytes of one stream; a help text has some 100 KiB
+	mostLines   = 10      // of an error
+	longestLine = 300     // bytes of one of them
+	leaving     = 2 * time.Second
 )
 
 // Check asks an executable, a path or a name in PATH, for what a check needs. An
@@ -92,7 +97,7 @@ func Check(ctx context.Context, c engines.Check, executable string, cfg Config) 
 		return a, err
 	}
 	if help.failed != "" {
-		return a, help.error(ErrNoHelp, help.failed, "run it by hand, and mend the installation: an engine that cannot print its help does not start either")
+		return a, help.error(ErrNoHelp, help.failed, "run it by hand, and mend the installation, or ask on a machine that has the cards which it is built for: an engine that cannot print its help does not start either")
 	}
 	a.Help = flagcheck.Parse(help.out)
 	if a.Help.Lines == 0 || len(a.Help.Flags()) == 0 && len(c.Variables) == 0 {
@@ -150,7 +155,26 @@ func (o output) error(class error, problem, advice string) error {
 	if lines[0] == "" {
 		lines = nil
 	}
-	return &Error{Class: class, Command: o.command, Problem: problem, Advice: advice, Output: lines[max(0, len(lines)-mostLines):]}
+	lines = lines[max(0, len(lines)-mostLines):]
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	return &Error{Class: class, Command: o.command, Problem: problem, Advice: advice, Output: lines}
+}
+
+// printable is a line without what a terminal would obey, and the beginning of one
+// that is long.
+func printable(line string) string {
+	line = strings.ToValidUTF8(line[:min(len(line), longestLine)], "\uFFFD")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case unicode.IsControl(r):
+			return -1
+		}
+		return r
+	}, line)
 }
 
 // run starts a command and waits for its end.
@@ -160,7 +184,8 @@ func run(ctx context.Context, c engines.Check, command []string, cfg Config) (ou
 	cmd := exec.CommandContext(bounded, command[0], command[1:]...)
 	var out, errs limited
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Env = environ(cfg.Environ, c.Command.Unset)
+	mark := "LLMGW_ASK=" + rand.Text()
+	cmd.Env = append(environ(cfg.Environ, c.Command.Unset), mark)
 	// Python looks for modules where it is started: not among those of whoever
 	// asks.
 	cmd.Dir = "/"
@@ -170,6 +195,7 @@ func run(ctx context.Context, c engines.Check, command []string, cfg Config) (ou
 	if errors.Is(err, exec.ErrWaitDelay) {
 		endGroup(cmd)
 	}
+	endMarked(mark)
 	o := output{command: command, out: out.String(), err: errs.String()}
 	switch {
 	case ctx.Err() != nil:

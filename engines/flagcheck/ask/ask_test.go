@@ -77,6 +77,8 @@ func TestCheckSaysWhyNot(t *testing.T) {
 		{"another machine's program", foreign, ask.ErrMissing, []string{"make sure that it is a program for this machine"}},
 		{"it fails", script(t, "echo Traceback >&2; for i in 1 2 3 4 5 6 7 8 9 10 11; do echo line $i >&2; done; exit 1"), ask.ErrNoHelp,
 			[]string{"engine serve --help: it failed: exit status 1; run it by hand", "\n    | line 2\n", "\n    | line 11"}},
+		{"it would have a terminal obey", script(t, `printf '\033]0;title\007\033[2J\ttext\r'; printf '%01000d\n' 0; exit 1`), ask.ErrNoHelp,
+			[]string{"\n    | ]0;title[2J text0000"}},
 		{"it has no help", script(t, "echo hello"), ask.ErrNoHelp, []string{"it printed no flag", "| hello"}},
 		{"it says nothing", script(t, ""), ask.ErrNoHelp, []string{"it printed no flag; make sure that this is the engine's executable"}},
 	}
@@ -90,6 +92,9 @@ func TestCheckSaysWhyNot(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q does not say %q", err, want)
 				}
+			}
+			if strings.ContainsAny(err.Error(), "\x1b\x07\r") || len(err.Error()) > 4000 {
+				t.Errorf("%q is not for a terminal", err)
 			}
 		})
 	}

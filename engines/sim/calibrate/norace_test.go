@@ -1,0 +1,6 @@
+//go:build !race
+
+package calibrate_test
+
+// raced is false: tests of figures draw all.
+const raced = false
