@@ -11,6 +11,7 @@ var (
 	periodNames = []string{"", "day", "week", "month", "total"}
 	sourceNames = []string{"", "engine", "partial", "counted", "estimated", "none"}
 	grainNames  = []string{"", "hour", "day"}
+	targetNames = []string{"", "cordoned", "drained"}
 )
 
 // String returns the period's text.
@@ -39,6 +40,15 @@ func (g Grain) MarshalText() ([]byte, error) { return textOf("grain", grainNames
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (g *Grain) UnmarshalText(b []byte) error { return parse("grain", grainNames, b, g) }
+
+// String returns the target's text.
+func (t CordonTarget) String() string { return nameOf(targetNames, t) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (t CordonTarget) MarshalText() ([]byte, error) { return textOf("target", targetNames, t) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (t *CordonTarget) UnmarshalText(b []byte) error { return parse("target", targetNames, b, t) }
 
 func nameOf[E ~uint8](names []string, v E) string {
 	switch {

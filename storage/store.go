@@ -9,6 +9,10 @@ type Store interface {
 	Budgets
 	Routers
 	AuditLog
+	Terms
+	Nodes
+	Replicas
+	Models
 
 	// Check looks the database through for damage: what the database itself can
 	// tell, the schema, and that sums agree with what they are sums of. It may

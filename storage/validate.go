@@ -63,7 +63,8 @@ func (f *faults) optional(field string, value *int64, least, most int64) {
 }
 
 func (f *faults) time(field string, t time.Time) {
-	if y := t.UTC().Year(); y < 1970 || y > 9999 {
+	const end = 253402300800 // of the year 9999, in seconds since 1970
+	if s := t.Unix(); s < 0 || s >= end {
 		f.add(field, t, "a time between 1970 and 9999")
 	}
 }
@@ -86,7 +87,15 @@ func (f *faults) period(field string, b BudgetPeriod) {
 	}
 }
 
-func keepable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+// keepable is whether a text is UTF-8 without NUL. Most are ASCII.
+func keepable(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c == 0 || c >= utf8.RuneSelf {
+			return utf8.ValidString(s[i:]) && strings.IndexByte(s[i:], 0) < 0
+		}
+	}
+	return true
+}
 
 // Validate reports every fault of a key, joined. Each wraps ErrInvalid. Stores
 // ask it; Revision is theirs and not looked at.

@@ -64,6 +64,13 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 			err = errors.Join(err, each(ctx, tx, scanSum, func(r storage.Rollup) error { return d.Put(dump.FromRollup(g, r)) },
 				`SELECT `+sumColumns+` FROM `+sumTable(g)+` ORDER BY start, key_id, owner, model`))
 		}
+		err = errors.Join(err,
+			each(ctx, tx, scanTerm, func(t storage.Term) error { return d.Put(dump.FromTerm(t)) }, `SELECT `+termColumns+` FROM term`),
+			each(ctx, tx, scanNode, func(n storage.Node) error { return d.Put(dump.FromNode(n)) }, `SELECT `+nodeColumns+` FROM nodes ORDER BY first_seen, id`),
+			each(ctx, tx, scanCordon, func(c storage.Cordon) error { return d.Put(dump.FromCordon(c)) }, `SELECT `+cordonColumns+` FROM cordons ORDER BY node`),
+			each(ctx, tx, scanReplica, func(r storage.Replica) error { return d.Put(dump.FromReplica(r)) }, `SELECT `+replicaColumns+` FROM replicas ORDER BY created_at, id`),
+			each(ctx, tx, scanModel, func(m storage.Model) error { return d.Put(dump.FromModel(m)) }, `SELECT `+modelColumns+` FROM models ORDER BY name`),
+		)
 		if err != nil {
 			return err
 		}
@@ -80,12 +87,14 @@ func (s *Store) Import(ctx context.Context, r io.Reader) error {
 	}
 	return s.long(ctx, op, pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx) error {
 		// Nobody else writes until it is done.
-		if _, err := tx.Exec(ctx, `LOCK TABLE marks, keys, audit, budgets, grants, usage, usage_hours, usage_days IN EXCLUSIVE MODE`); err != nil {
+		if _, err := tx.Exec(ctx, `LOCK TABLE marks, keys, audit, budgets, grants, usage, usage_hours, usage_days, term, nodes, cordons, replicas, models IN EXCLUSIVE MODE`); err != nil {
 			return err
 		}
 		var there bool
 		err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM keys) OR EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM budgets)
-OR EXISTS (SELECT 1 FROM usage) OR EXISTS (SELECT 1 FROM usage_hours) OR EXISTS (SELECT 1 FROM usage_days) OR EXISTS (SELECT 1 FROM marks)`).Scan(&there)
+OR EXISTS (SELECT 1 FROM usage) OR EXISTS (SELECT 1 FROM usage_hours) OR EXISTS (SELECT 1 FROM usage_days) OR EXISTS (SELECT 1 FROM marks)
+OR EXISTS (SELECT 1 FROM term) OR EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM cordons) OR EXISTS (SELECT 1 FROM replicas)
+OR EXISTS (SELECT 1 FROM models)`).Scan(&there)
 		if err != nil {
 			return err
 		}
@@ -167,6 +176,8 @@ func (p *putter) put(ctx context.Context, rec dump.Record) error {
 			return err
 		}
 		p.hours = append(p.hours, r)
+	case rec.Day == nil:
+		return putFleet(ctx, p.tx, rec)
 	default:
 		r, err := rec.Day.Storage()
 		if err != nil {
@@ -178,6 +189,42 @@ func (p *putter) put(ctx context.Context, rec dump.Record) error {
 		return p.flush(ctx)
 	}
 	return nil
+}
+
+// putFleet keeps one record of the fleet's.
+func putFleet(ctx context.Context, tx pgx.Tx, rec dump.Record) error {
+	switch {
+	case rec.Term != nil:
+		t, err := rec.Term.Storage()
+		if err != nil {
+			return err
+		}
+		return insertTerm(ctx, tx, t)
+	case rec.Node != nil:
+		n, err := rec.Node.Storage()
+		if err != nil {
+			return err
+		}
+		return insertNode(ctx, tx, n)
+	case rec.Cordon != nil:
+		c, err := rec.Cordon.Storage()
+		if err != nil {
+			return err
+		}
+		return insertCordon(ctx, tx, c)
+	case rec.Replica != nil:
+		r, err := rec.Replica.Storage()
+		if err != nil {
+			return err
+		}
+		return insertReplica(ctx, tx, r)
+	default:
+		m, err := rec.Model.Storage()
+		if err != nil {
+			return err
+		}
+		return insertModel(ctx, tx, m)
+	}
 }
 
 func (p *putter) flush(ctx context.Context) error {

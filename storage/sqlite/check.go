@@ -3,12 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 	"time"
 
 	driver "modernc.org/sqlite"
 
+	"github.com/llmgw/llmgw/storage"
 	"github.com/llmgw/llmgw/storage/internal/backend"
 )
 
@@ -21,7 +21,7 @@ func (s *Store) Check(ctx context.Context) error {
 			return err
 		}
 		defer tx.Rollback()
-		for _, check := range []func(context.Context, *sql.Tx) error{checkPages, checkSchema, checkSums, checkBudgets} {
+		for _, check := range []func(context.Context, *sql.Tx) error{checkPages, checkSchema, checkUsage, checkDays, checkGrants} {
 			if err := check(ctx, tx); err != nil {
 				return err
 			}
@@ -91,101 +91,56 @@ func checkSchema(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// checkSums compares roll-ups with the rows that they are sums of, after what
-// was forgotten, and those by day with those by hour.
-func checkSums(ctx context.Context, tx *sql.Tx) error {
-	rowsGone, err := mark(ctx, tx, "rows")
-	if err != nil {
-		return err
+// checkGrants compares what is granted of budgets with the grants.
+func checkGrants(ctx context.Context, tx *sql.Tx) error {
+	wrong, err := all(ctx, tx, scanBudget, `SELECT key_id, period, start, granted, settled, spent FROM budgets b WHERE granted <> settled +
+(SELECT coalesce(sum(nanos), 0) FROM grants g WHERE g.key_id = b.key_id AND g.period = b.period AND g.start = b.start AND returned_at IS NULL) LIMIT 1`)
+	if err == nil && len(wrong) > 0 {
+		err = damagedBudget(wrong[0].budget, "what is granted is not the sum of the grants")
 	}
-	hoursGone, err := mark(ctx, tx, "hours")
-	if err != nil {
-		return err
-	}
-	daysGone, err := mark(ctx, tx, "days")
+	return err
+}
+
+func damagedBudget(b storage.BudgetPeriod, what string) error {
+	return backend.Damaged("budget of key %s, the %s of %s: %s", b.KeyID, b.Period, b.Start.Format(time.RFC3339), what)
+}
+
+// checkDays compares roll-ups by day with those by hour, after what was forgotten.
+func checkDays(ctx context.Context, tx *sql.Tx) error {
+	after, err := marked(ctx, tx, 24*time.Hour, "hours", "days")
 	if err != nil {
 		return err
 	}
 	const (
-		fromRows = `SELECT at - at % %[1]d AS start, key_id, owner, model, count(*), sum(status NOT BETWEEN 200 AND 299), coalesce(sum(input), 0),
-coalesce(sum(cached_input), 0), coalesce(sum(output), 0), coalesce(sum(reasoning), 0), coalesce(sum(cost_nanos), 0)
-FROM usage WHERE at >= %[2]d GROUP BY 1, 2, 3, 4`
-		fromHours = `SELECT start - start % %[1]d AS start, key_id, owner, model, sum(requests), sum(failed), sum(input), sum(cached_input), sum(output),
-sum(reasoning), sum(cost_nanos) FROM usage_hours WHERE start >= %[2]d GROUP BY 1, 2, 3, 4`
+		sums = `SELECT start - start % 86400000000 AS start, key_id, owner, model, sum(requests), sum(failed), sum(input), sum(cached_input), sum(output),
+sum(reasoning), sum(cost_nanos) FROM usage_hours WHERE start >= ? GROUP BY 1, 2, 3, 4`
+		kept = `SELECT ` + sumColumns + ` FROM usage_days WHERE start >= ?`
 	)
-	for _, c := range []struct {
-		table, of, query string
-		length           time.Duration
-		after            int64
-	}{
-		{"usage_hours", "usage", fromRows, time.Hour, max(rowsGone, hoursGone)},
-		{"usage_days", "usage", fromRows, 24 * time.Hour, max(rowsGone, daysGone)},
-		{"usage_days", "usage_hours", fromHours, 24 * time.Hour, max(hoursGone, daysGone)},
-	} {
-		us := c.length.Microseconds()
-		after := (c.after + us - 1) / us * us
-		sums := fmt.Sprintf(strings.ReplaceAll(c.query, "% %", "%% %"), us, after)
-		kept := fmt.Sprintf(`SELECT %s FROM %s WHERE start >= %d`, sumColumns, c.table, after)
-		for _, q := range []string{sums + " EXCEPT " + kept, kept + " EXCEPT " + sums} {
-			wrong, err := all(ctx, tx, scanSum, "SELECT * FROM ("+q+") LIMIT 1")
-			if err != nil {
-				return err
-			}
-			if len(wrong) > 0 {
-				r := wrong[0]
-				return backend.Damaged("%s is not the sum of %s at %s, key %q, owner %q, model %q", c.table, c.of, r.Start.Format(time.RFC3339), r.KeyID, r.Owner, r.Model)
-			}
+	for _, q := range []string{sums + " EXCEPT " + kept, kept + " EXCEPT " + sums} {
+		wrong, err := all(ctx, tx, scanSum, "SELECT * FROM ("+q+") LIMIT 1", after, after)
+		if err != nil {
+			return err
+		}
+		if len(wrong) > 0 {
+			return damagedSum("usage_days", "usage_hours", wrong[0])
 		}
 	}
 	return nil
 }
 
-// checkBudgets compares what is granted with the grants, and what is spent with
-// the rows that were charged.
-func checkBudgets(ctx context.Context, tx *sql.Tx) error {
-	rowsGone, err := mark(ctx, tx, "rows")
+func damagedSum(table, of string, r storage.Rollup) error {
+	return backend.Damaged("%s is not the sum of %s at %s, key %q, owner %q, model %q", table, of, r.Start.Format(time.RFC3339), r.KeyID, r.Owner, r.Model)
+}
+
+// marked is the first hour or day of which nothing was forgotten, by two marks.
+func marked(ctx context.Context, q querier, length time.Duration, a, b string) (int64, error) {
+	at, err := mark(ctx, q, a)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	budgetsGone, err := mark(ctx, tx, "budgets")
-	if err != nil {
-		return err
-	}
-	// A row may be a little older than the period that it is charged to.
-	whole := rowsGone
-	if rowsGone > 0 {
-		whole += time.Hour.Microseconds()
-	}
-	scan := func(r scanner) (b string, err error) {
-		var key, period string
-		var start int64
-		err = r.Scan(&key, &period, &start)
-		return fmt.Sprintf("of key %s, the %s of %d", key, period, start), err
-	}
-	for _, c := range []struct {
-		what, query string
-		args        []any
-	}{
-		{"what is granted is not the sum of the grants", `SELECT key_id, period, start FROM budgets b WHERE granted <> settled +
-(SELECT coalesce(sum(nanos), 0) FROM grants g WHERE g.key_id = b.key_id AND g.period = b.period AND g.start = b.start AND returned_at IS NULL) LIMIT 1`, nil},
-		{"what is spent is not the sum of the rows", `WITH rows AS (SELECT charged_key, charged_period, charged_start, sum(cost_nanos) AS cost FROM usage
-WHERE charged_key IS NOT NULL AND cost_nanos IS NOT NULL GROUP BY 1, 2, 3)
-SELECT key_id, period, start FROM budgets LEFT JOIN rows ON key_id = charged_key AND period = charged_period AND start = charged_start
-WHERE (period = 'total' OR start >= ?) AND (spent < coalesce(cost, 0)
-OR spent > coalesce(cost, 0) AND CASE period WHEN 'total' THEN ? = 0 ELSE start >= ? END) LIMIT 1`, []any{budgetsGone, rowsGone, whole}},
-		{"rows are charged to one that is not there", `SELECT charged_key, charged_period, charged_start FROM usage WHERE charged_key IS NOT NULL
-AND cost_nanos IS NOT NULL AND (charged_period = 'total' OR charged_start >= ?) AND NOT EXISTS (SELECT 1 FROM budgets
-WHERE key_id = charged_key AND period = charged_period AND start = charged_start) LIMIT 1`, []any{budgetsGone}},
-	} {
-		wrong, err := all(ctx, tx, scan, c.query, c.args...)
-		if err != nil {
-			return err
-		}
-		if len(wrong) > 0 {
-			return backend.Damaged("budget %s: %s", wrong[0], c.what)
-		}
-	}
-	return nil
+	other, err := mark(ctx, q, b)
+	us := length.Microseconds()
+	return (max(at, other) + us - 1) / us * us, err
 }
 
 // mark is up to when something was forgotten, 0 for never.

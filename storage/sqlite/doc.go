@@ -13,6 +13,12 @@
 // when the machine fails, and a budget or a revocation would be lost with them.
 // Usage comes in batches, so that one fsync keeps hundreds of rows.
 //
+// # Usage
+//
+// Rows of usage stand many to a pack, which is a row of a table, and their identities
+// beside them by the time that they begin with. A batch costs a few statements, and
+// not some for each row.
+//
 // # Space
 //
 // What is forgotten leaves free pages in the file. [Store.PruneUsage] and

@@ -28,7 +28,7 @@ func TestFullAndReadOnly(t *testing.T) {
 			if err := s.Open(ctx); err != nil {
 				t.Fatal(err)
 			}
-			batch := make([]storage.Usage, 200)
+			batch := make([]storage.Usage, 5000)
 			for i := range batch {
 				batch[i] = storage.Usage{RequestID: time.Duration(i).String(), At: time.Unix(1_700_000_000, 0), Source: storage.SourceNone}
 			}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,13 +46,6 @@ func (w *where) between(column string, from, to time.Time) {
 	}
 }
 
-// with is w and another condition.
-func (w where) with(condition string, args ...any) where {
-	w.conditions, w.args = slices.Clone(w.conditions), slices.Clone(w.args)
-	w.and(condition, args...)
-	return w
-}
-
 func (w *where) String() string {
 	if len(w.conditions) == 0 {
 		return ""
@@ -67,9 +59,6 @@ type place[T any] struct {
 	texts  int
 	after  string // condition of the rows after a place, with its time and texts
 	cursor func(*T) (time.Time, []string)
-	// parts, if not nil, divides what w chooses after a time into parts that follow
-	// each other, so that what lies between them is not looked at.
-	parts func(ctx context.Context, q querier, w where, after time.Time) ([]where, error)
 }
 
 // list returns a page and the cursor of the next.
@@ -78,10 +67,8 @@ func list[T any](ctx context.Context, s *Store, op string, page storage.Page, p 
 	if err != nil {
 		return nil, "", fail(ctx, op, err)
 	}
-	var at time.Time
 	if page.After != "" {
-		var texts []string
-		at, texts, err = rows.ParseCursor(p.list, page.After, p.texts)
+		at, texts, err := rows.ParseCursor(p.list, page.After, p.texts)
 		if err != nil {
 			return nil, "", fail(ctx, op, err)
 		}
@@ -93,22 +80,8 @@ func list[T any](ctx context.Context, s *Store, op string, page storage.Page, p 
 	}
 	err = s.view(ctx, op, func(q *sql.DB) error {
 		// One more than wanted tells whether there is a next page.
-		parts := []where{w}
-		if p.parts != nil {
-			if parts, err = p.parts(ctx, q, w, at); err != nil {
-				return err
-			}
-		}
-		for _, w := range parts {
-			part, err := all(ctx, q, scan, from+w.String()+" "+order+" LIMIT ?", append(slices.Clone(w.args), limit+1-len(out))...)
-			if err != nil {
-				return err
-			}
-			if out = append(out, part...); len(out) > limit {
-				break
-			}
-		}
-		return nil
+		out, err = all(ctx, q, scan, from+w.String()+" "+order+" LIMIT ?", append(w.args, limit+1)...)
+		return err
 	})
 	if err != nil {
 		return nil, "", err

@@ -89,6 +89,11 @@ func migrate(ctx context.Context, db *sql.DB, texts []string) (from int, err err
 			if v == len(texts) {
 				return true, nil
 			}
+			if v == usagePacked {
+				if err := packUsage(ctx, tx); err != nil {
+					return false, fmt.Errorf("migration %d: %w", v+1, err)
+				}
+			}
 			if _, err := tx.ExecContext(ctx, texts[v]); err != nil {
 				return false, fmt.Errorf("migration %d: %w", v+1, err)
 			}

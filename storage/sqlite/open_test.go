@@ -255,7 +255,7 @@ func rootPages(t *testing.T, path string) (pages []int64) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(t.Context(), `SELECT rootpage FROM sqlite_schema WHERE tbl_name IN ('keys', 'usage_rows')`)
+	rows, err := db.QueryContext(t.Context(), `SELECT rootpage FROM sqlite_schema WHERE tbl_name IN ('keys', 'usage_packs')`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,11 +290,15 @@ func TestCheckFinds(t *testing.T) {
 		"an hour's sum":          {`UPDATE usage_hours SET requests = requests + 1 WHERE start = (SELECT max(start) FROM usage_hours)`, "usage_hours is not the sum"},
 		"a day's sum":            {`UPDATE usage_days SET cost_nanos = 1 WHERE start = (SELECT max(start) FROM usage_days)`, "usage_days is not the sum"},
 		"a day without its sum":  {`DELETE FROM usage_days WHERE start = (SELECT max(start) FROM usage_days)`, "usage_days is not the sum"},
-		"a row less":             {`DELETE FROM usage_rows WHERE request_id = 'req-00050'`, "usage_hours is not the sum"},
+		"a row less":             {`DELETE FROM usage_packs WHERE seq = (SELECT max(seq) FROM usage_packs); DELETE FROM usage_other_ids WHERE id = (SELECT max(id) FROM usage_other_ids)`, "usage_hours is not the sum"},
+		"what rows share less":   {`DELETE FROM usage_common WHERE id = (SELECT max(id) FROM usage_common)`, "not in usage_common"},
+		"an identity less":       {`DELETE FROM usage_other_ids WHERE id = (SELECT max(id) FROM usage_other_ids)`, "its identity is not kept"},
+		"an identity more":       {`INSERT INTO usage_ids VALUES (7, zeroblob(12))`, "identities"},
+		"a pack cut short":       {`UPDATE usage_packs SET rows = substr(rows, 1, length(rows) - 1) WHERE seq = (SELECT max(seq) FROM usage_packs)`, "cannot be read"},
 		"spent":                  {`UPDATE budgets SET spent = spent + 1 WHERE start = (SELECT max(start) FROM budgets)`, "what is spent"},
 		"granted":                {`UPDATE budgets SET granted = granted + 1 WHERE period = 'total'`, "what is granted"},
 		"a table less":           {`DROP TABLE audit`, "audit is missing"},
-		"an index less":          {`DROP INDEX usage_rows_by_time`, "usage_rows_by_time is missing"},
+		"an index less":          {`DROP INDEX usage_packs_by_time`, "usage_packs_by_time is missing"},
 		"another column":         {`ALTER TABLE routers RENAME COLUMN renewed_at TO at`, "routers is not what"},
 		"a grant without budget": {`PRAGMA foreign_keys = OFF; DELETE FROM budgets WHERE period = 'total'`, "refer to nothing"},
 	} {
@@ -318,10 +322,10 @@ func TestShrink(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "llmgw.db")
 	s := open(t, path)
-	batch := make([]storage.Usage, 1000)
+	batch := make([]storage.Usage, 10_000)
 	long := strings.Repeat("x", 250)
 	for i := range batch {
-		batch[i] = storage.Usage{RequestID: fmt.Sprintf("%08x", uint32(i)*2654435761), KeyID: "k", At: epoch.AddDate(0, 0, i/50), Source: storage.SourceNone, Path: long, Asked: long, Endpoint: long, Code: long}
+		batch[i] = storage.Usage{RequestID: fmt.Sprintf("%08x", uint32(i)*2654435761), KeyID: "k", At: epoch.AddDate(0, 0, i/500), Source: storage.SourceNone, Path: long, Asked: long, Endpoint: long, Code: long}
 	}
 	if _, err := s.InsertUsage(ctx, batch); err != nil {
 		t.Fatal(err)
@@ -331,7 +335,7 @@ func TestShrink(t *testing.T) {
 	s = open(t, path)
 	for more := true; more; {
 		var err error
-		if _, more, err = s.PruneUsage(ctx, storage.Retention{Rows: epoch.AddDate(0, 0, 18), Most: 300}); err != nil {
+		if _, more, err = s.PruneUsage(ctx, storage.Retention{Rows: epoch.AddDate(0, 0, 18), Most: 3000}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,6 +43,10 @@ type database struct {
 	write *sql.DB // one connection
 	read  *sql.DB
 
+	usage   usageStatements // of write
+	callers commons[usageCaller]
+	kinds   commons[usageKind]
+
 	path string
 	file fs.FileInfo // of path when it was opened
 }
@@ -194,6 +198,11 @@ func (s *Store) database() (*database, error) {
 // update runs f in a transaction of the connection that writes, as a whole or
 // not at all.
 func (s *Store) update(ctx context.Context, op string, f func(tx *sql.Tx) error) (err error) {
+	return s.updateIn(ctx, op, func(_ *database, tx *sql.Tx) error { return f(tx) })
+}
+
+// updateIn is update for who needs to know which file is open.
+func (s *Store) updateIn(ctx context.Context, op string, f func(db *database, tx *sql.Tx) error) (err error) {
 	defer func(began time.Time) { s.met.Ended(op, began, err) }(time.Now())
 	db, err := s.database()
 	if err != nil {
@@ -207,7 +216,7 @@ func (s *Store) update(ctx context.Context, op string, f func(tx *sql.Tx) error)
 			return err
 		}
 		defer tx.Rollback()
-		if err := f(tx); err != nil {
+		if err := f(db, tx); err != nil {
 			return err
 		}
 		return tx.Commit()
@@ -314,6 +323,9 @@ func (s *Store) tryOpen(ctx context.Context, path string, texts []string) (_ *da
 		if from < len(texts) {
 			s.log.InfoContext(ctx, "the store's schema was brought up to date", "from", from, "to", len(texts))
 		}
+	}
+	if db.usage, err = prepareUsage(ctx, db.write); err != nil {
+		return nil, err
 	}
 	if db.read, err = s.connect(path, s.cfg.Readers, url.Values{"_query_only": {"1"}}); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -13,9 +14,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// The suite begins with copies of one empty database: making its tables is
+// TestMigrate's.
 func TestStore(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.db")
+	if err := open(t, empty).Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(empty)
+	if err != nil {
+		t.Fatal(err)
+	}
 	storagetest.Run(t, func(t *testing.T) storagetest.Open {
 		path := filepath.Join(t.TempDir(), "llmgw.db")
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		return func(t *testing.T) storage.Store { return open(t, path) }
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/llmgw/llmgw/storage"
 	"github.com/llmgw/llmgw/storage/internal/backend"
@@ -57,17 +58,41 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 				return d.Put(dump.FromBudget(b.budget, b.settled, b.granted, b.spent))
 			}, `SELECT key_id, period, start, granted, settled, spent FROM budgets ORDER BY key_id, period, start`),
 			each(ctx, tx, scanGrant, func(g kept) error { return d.Put(dump.FromGrant(g.Grant, g.at, g.returned)) }, `SELECT `+grantColumns+` FROM grants ORDER BY id`),
-			each(ctx, tx, scanUsage, func(u storage.Usage) error { return d.Put(dump.FromUsage(u)) }, `SELECT `+usageColumns+` FROM usage ORDER BY at, request_id`),
+			exportUsage(ctx, tx, d),
 		)
 		for _, g := range []storage.Grain{storage.GrainHour, storage.GrainDay} {
 			err = errors.Join(err, each(ctx, tx, scanSum, func(r storage.Rollup) error { return d.Put(dump.FromRollup(g, r)) },
 				`SELECT `+sumColumns+` FROM `+sumTable(g)+` ORDER BY start, key_id, owner, model`))
 		}
+		err = errors.Join(err,
+			each(ctx, tx, scanTerm, func(t storage.Term) error { return d.Put(dump.FromTerm(t)) }, `SELECT `+termColumns+` FROM term`),
+			each(ctx, tx, scanNode, func(n storage.Node) error { return d.Put(dump.FromNode(n)) }, `SELECT `+nodeColumns+` FROM nodes ORDER BY first_seen, id`),
+			each(ctx, tx, scanCordon, func(c storage.Cordon) error { return d.Put(dump.FromCordon(c)) }, `SELECT `+cordonColumns+` FROM cordons ORDER BY node`),
+			each(ctx, tx, scanReplica, func(r storage.Replica) error { return d.Put(dump.FromReplica(r)) }, `SELECT `+replicaColumns+` FROM replicas ORDER BY created_at, id`),
+			each(ctx, tx, scanModel, func(m storage.Model) error { return d.Put(dump.FromModel(m)) }, `SELECT `+modelColumns+` FROM models ORDER BY name`),
+		)
 		if err != nil {
 			return err
 		}
 		return d.Close()
 	})
+}
+
+func exportUsage(ctx context.Context, tx *sql.Tx, d *dump.Writer) error {
+	r := newUsageReader(ctx, tx)
+	for row, err := range r.rows(0, math.MaxInt64, byID) {
+		if err != nil {
+			return err
+		}
+		u, err := r.usage(row)
+		if err != nil {
+			return err
+		}
+		if err := d.Put(dump.FromUsage(u)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Import implements [storage.Transferer].
@@ -77,33 +102,73 @@ func (s *Store) Import(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return fail(ctx, op, err)
 	}
-	return s.update(ctx, op, func(tx *sql.Tx) error {
+	var in *usageInserter
+	err = s.updateIn(ctx, op, func(db *database, tx *sql.Tx) error {
 		var there bool
 		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM keys) OR EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM budgets)
-OR EXISTS (SELECT 1 FROM usage) OR EXISTS (SELECT 1 FROM usage_hours) OR EXISTS (SELECT 1 FROM usage_days) OR EXISTS (SELECT 1 FROM marks)`).Scan(&there)
+OR EXISTS (SELECT 1 FROM usage_packs) OR EXISTS (SELECT 1 FROM usage_hours) OR EXISTS (SELECT 1 FROM usage_days) OR EXISTS (SELECT 1 FROM marks)
+OR EXISTS (SELECT 1 FROM term) OR EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM cordons) OR EXISTS (SELECT 1 FROM replicas)
+OR EXISTS (SELECT 1 FROM models)`).Scan(&there)
 		if err != nil {
 			return err
 		}
 		if there {
 			return fmt.Errorf("%w: the store is not empty; import into a new one", storage.ErrExists)
 		}
+		if in, err = db.inserter(ctx, tx); err != nil {
+			return err
+		}
+		var waiting []storage.Usage // rows for as full a pack as may be
 		for {
 			rec, err := d.Next()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
+			if err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
-			if err := put(ctx, tx, rec); err != nil {
+			end := err != nil
+			if !end {
+				err = put(ctx, tx, in, rec, &waiting)
+			}
+			if end || err == nil && len(waiting) == mostPacked {
+				err = importUsage(ctx, in, waiting)
+				waiting = waiting[:0]
+			}
+			if err != nil {
 				return backend.FromDump(err, class)
+			}
+			if end {
+				return nil
 			}
 		}
 	})
+	if err == nil {
+		in.committed()
+	}
+	return err
 }
 
-// put keeps one record of a dump.
-func put(ctx context.Context, tx *sql.Tx, rec dump.Record) error {
+// importUsage keeps rows, none of which may be there.
+func importUsage(ctx context.Context, in *usageInserter, batch []storage.Usage) error {
+	sorted, err := rows.Usage(batch)
+	if err != nil {
+		return err
+	}
+	fresh, err := in.keep(ctx, sorted)
+	if err != nil || len(fresh) == len(batch) {
+		return err
+	}
+	left := make(map[*storage.Usage]bool, len(fresh))
+	for _, u := range fresh {
+		left[u] = true
+	}
+	i := 0
+	for left[&batch[i]] {
+		i++
+	}
+	return fmt.Errorf("%w: usage row %q", storage.ErrExists, batch[i].RequestID)
+}
+
+// put keeps one record of a dump; a row of usage waits for others.
+func put(ctx context.Context, tx *sql.Tx, in *usageInserter, rec dump.Record, waiting *[]storage.Usage) error {
 	switch {
 	case rec.Mark != nil:
 		_, err := tx.ExecContext(ctx, `INSERT INTO marks (name, at) VALUES (?, ?)`, rec.Mark.Name, rec.Mark.At)
@@ -139,22 +204,57 @@ func put(ctx context.Context, tx *sql.Tx, rec dump.Record) error {
 		if err != nil {
 			return err
 		}
-		fresh, err := insertEach(ctx, tx, []*storage.Usage{&u})
-		if err == nil && len(fresh) == 0 {
-			err = fmt.Errorf("%w: usage row %q", storage.ErrExists, u.RequestID)
-		}
-		return err
+		*waiting = append(*waiting, u)
+		return nil
 	case rec.Hour != nil:
-		return putSum(ctx, tx, storage.GrainHour, rec.Hour)
+		return putSum(ctx, in.st.hours, rec.Hour)
+	case rec.Day == nil:
+		return putFleet(ctx, tx, rec)
 	default:
-		return putSum(ctx, tx, storage.GrainDay, rec.Day)
+		return putSum(ctx, in.st.days, rec.Day)
 	}
 }
 
-func putSum(ctx context.Context, tx *sql.Tx, g storage.Grain, line *dump.Rollup) error {
+// putFleet keeps one record of the fleet's.
+func putFleet(ctx context.Context, tx *sql.Tx, rec dump.Record) error {
+	switch {
+	case rec.Term != nil:
+		t, err := rec.Term.Storage()
+		if err != nil {
+			return err
+		}
+		return insertTerm(ctx, tx, t)
+	case rec.Node != nil:
+		n, err := rec.Node.Storage()
+		if err != nil {
+			return err
+		}
+		return insertNode(ctx, tx, n)
+	case rec.Cordon != nil:
+		c, err := rec.Cordon.Storage()
+		if err != nil {
+			return err
+		}
+		return insertCordon(ctx, tx, c)
+	case rec.Replica != nil:
+		r, err := rec.Replica.Storage()
+		if err != nil {
+			return err
+		}
+		return insertReplica(ctx, tx, r)
+	default:
+		m, err := rec.Model.Storage()
+		if err != nil {
+			return err
+		}
+		return insertModel(ctx, tx, m)
+	}
+}
+
+func putSum(ctx context.Context, add *sql.Stmt, line *dump.Rollup) error {
 	r, err := line.Storage()
 	if err != nil {
 		return err
 	}
-	return addSums(ctx, tx, g, []storage.Rollup{r})
+	return addSums(ctx, add, []storage.Rollup{r})
 }

@@ -1,157 +1,127 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
-	"errors"
-	"slices"
+	"encoding/json"
 	"strconv"
-	"strings"
 
 	"github.com/llmgw/llmgw/storage"
 )
 
-// rowsAtOnce is how many rows a statement inserts: beyond that it gets no cheaper.
-const rowsAtOnce = 50
+// usageCaller is what rows of one caller have in common, and usageKind what those
+// of one fate have: each stands once a day in the table usage_common, as JSON. Apart
+// they are few, however many keys use however many endpoints.
+type usageCaller struct {
+	day          int64
+	key, owner   string
+	charged      bool
+	chargedKey   string
+	chargedTo    storage.Period
+	chargedStart int64
+}
 
-// errSomeThere says that some rows of a batch were kept before: which, insertMany
-// cannot tell.
-var errSomeThere = errors.New("some rows are there already")
+type usageKind struct {
+	day                                           int64
+	asked, model, endpoint, provider, path, route string
+	stream                                        bool
+	status, retries                               int
+	result, code                                  string
+	source                                        storage.Source
+}
 
-// insertMany inserts rows that are new, as they are but for a batch that is sent
-// again; else it returns errSomeThere, and the transaction is to be undone. That is
-// cheaper than a savepoint, for which SQLite copies every page that it changes.
-func insertMany(ctx context.Context, tx *sql.Tx, batch []*storage.Usage) ([]*storage.Usage, error) {
-	insert, err := prepareUsage(ctx, tx, rowsAtOnce)
+const microsPerDay = 86_400_000_000
+
+func callerOf(u *storage.Usage, day int64) usageCaller {
+	c := usageCaller{day: day, key: u.KeyID, owner: u.Owner}
+	if b := u.Charged; b != nil {
+		c.charged, c.chargedKey, c.chargedTo, c.chargedStart = true, b.KeyID, b.Period, b.Start.UnixMicro()
+	}
+	return c
+}
+
+func kindOf(u *storage.Usage, day int64) usageKind {
+	return usageKind{
+		day: day, asked: u.Asked, model: u.Model, endpoint: u.Endpoint, provider: u.Provider, path: u.Path, route: u.Router, stream: u.Stream,
+		status: u.Status, retries: u.Retries, result: u.Result, code: u.Code, source: u.Source,
+	}
+}
+
+// parseCaller is the reverse of text, but for the day.
+func parseCaller(text []byte) (c usageCaller, err error) {
+	var key, period *string
+	var start *int64
+	if err := json.Unmarshal(text, &[]any{&c.key, &c.owner, &key, &period, &start}); err != nil {
+		return c, err
+	}
+	if period == nil {
+		return c, nil
+	}
+	c.charged, c.chargedKey = true, c.key
+	if key != nil {
+		c.chargedKey = *key
+	}
+	if start != nil {
+		c.chargedStart = *start
+	}
+	return c, c.chargedTo.UnmarshalText([]byte(*period))
+}
+
+// parseKind is the reverse of text, but for the day.
+func parseKind(text []byte) (k usageKind, err error) {
+	var asked *string
+	var stream int64
+	var source string
+	err = json.Unmarshal(text, &[]any{
+		&asked, &k.model, &k.endpoint, &k.provider, &k.path, &k.route, &stream, &k.status, &k.result, &k.code, &k.retries, &source,
+	})
 	if err != nil {
-		return nil, err
+		return k, err
 	}
-	defer insert.Close()
-	var row usageRow
-	whole := len(batch) - len(batch)%rowsAtOnce
-	for part := range slices.Chunk(batch[:whole], rowsAtOnce) {
-		if n, err := row.insert(ctx, insert, part); err != nil {
-			return nil, err
-		} else if n < rowsAtOnce {
-			return nil, errSomeThere
-		}
+	if k.asked, k.stream = k.model, stream != 0; asked != nil {
+		k.asked = *asked
 	}
-	if fresh, err := insertEach(ctx, tx, batch[whole:]); err != nil {
-		return nil, err
-	} else if len(fresh) < len(batch)-whole {
-		return nil, errSomeThere
-	}
-	return batch, nil
+	return k, k.source.UnmarshalText([]byte(source))
 }
 
-// insertEach keeps the rows that are not there and returns them.
-func insertEach(ctx context.Context, tx *sql.Tx, batch []*storage.Usage) ([]*storage.Usage, error) {
-	insert, err := prepareUsage(ctx, tx, 1)
-	if err != nil {
-		return nil, err
+// array is a JSON array that grows.
+type array []byte
+
+// text is the form in which a caller is kept.
+func (c *usageCaller) text(b array) array {
+	b = append(b, '[').string(c.key).string(c.owner)
+	if !c.charged {
+		return append(b, "null,null,null]"...)
 	}
-	defer insert.Close()
-	var row usageRow
-	fresh := make([]*storage.Usage, 0, len(batch))
-	for i, u := range batch {
-		if n, err := row.insert(ctx, insert, batch[i:i+1]); err != nil {
-			return nil, err
-		} else if n > 0 {
-			fresh = append(fresh, u)
-		}
-	}
-	return fresh, nil
+	return b.unless(c.chargedKey == c.key, c.chargedKey).string(c.chargedTo.String()).int(c.chargedStart).end()
 }
 
-func prepareUsage(ctx context.Context, tx *sql.Tx, n int) (*sql.Stmt, error) {
-	return tx.PrepareContext(ctx, `INSERT INTO usage_rows (request_id, at, key_id, rest) VALUES (?, ?, ?, ?)`+
-		strings.Repeat(`, (?, ?, ?, ?)`, n-1)+` ON CONFLICT DO NOTHING`)
-}
-
-// usageRow makes rows in the form in which they are kept. Its memory is used again.
-type usageRow struct {
-	text []byte
-	ends []int
-	args []any
-}
-
-// insert inserts as many rows as the statement is for, and returns how many of them
-// were new.
-func (r *usageRow) insert(ctx context.Context, insert *sql.Stmt, batch []*storage.Usage) (n int64, err error) {
-	r.text, r.ends, r.args = r.text[:0], r.ends[:0], r.args[:0]
-	for _, u := range batch {
-		r.rest(u)
-		r.ends = append(r.ends, len(r.text))
-	}
-	all, from := string(r.text), 0
-	for i, u := range batch {
-		r.args = append(r.args, u.RequestID, u.At.UnixMicro(), u.KeyID, all[from:r.ends[i]])
-		from = r.ends[i]
-	}
-	res, err := insert.ExecContext(ctx, r.args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
-// rest appends the column rest: what the view usage takes apart.
-func (r *usageRow) rest(u *storage.Usage) {
-	r.text = append(r.text, '[')
-	r.string(u.Owner)
-	r.unless(u.Asked == u.Model, u.Asked)
-	for _, text := range [...]string{u.Model, u.Endpoint, u.Provider, u.Path, u.Router} {
-		r.string(text)
-	}
+func (k *usageKind) text(b array) array {
 	stream := int64(0)
-	if u.Stream {
+	if k.stream {
 		stream = 1
 	}
-	r.int(stream)
-	r.int(int64(u.Latency))
-	r.known((*int64)(u.TTFT))
-	r.int(int64(u.Status))
-	r.string(u.Result)
-	r.string(u.Code)
-	r.int(int64(u.Retries))
-	r.known(u.Tokens.Input)
-	r.known(u.Tokens.CachedInput)
-	r.known(u.Tokens.Output)
-	r.known(u.Tokens.Reasoning)
-	r.string(u.Source.String())
-	r.known(u.CostNanos)
-	if c := u.Charged; c != nil {
-		r.unless(c.KeyID == u.KeyID, c.KeyID)
-		r.string(c.Period.String())
-		r.int(c.Start.UnixMicro())
-	} else {
-		r.text = append(r.text, "null,null,null,"...)
-	}
-	r.text[len(r.text)-1] = ']'
+	return append(b, '[').unless(k.asked == k.model, k.asked).string(k.model).string(k.endpoint).string(k.provider).string(k.path).string(k.route).
+		int(stream).int(int64(k.status)).string(k.result).string(k.code).int(int64(k.retries)).string(k.source.String()).end()
 }
 
-func (r *usageRow) int(n int64) { r.text = append(strconv.AppendInt(r.text, n, 10), ',') }
-
-func (r *usageRow) known(n *int64) {
-	if n == nil {
-		r.text = append(r.text, "null,"...)
-		return
-	}
-	r.int(*n)
+// end closes the array in place of the last comma.
+func (b array) end() array {
+	b[len(b)-1] = ']'
+	return b
 }
 
-func (r *usageRow) unless(without bool, s string) {
+func (b array) int(n int64) array { return append(strconv.AppendInt(b, n, 10), ',') }
+
+func (b array) unless(without bool, s string) array {
 	if without {
-		r.text = append(r.text, "null,"...)
-		return
+		return append(b, "null,"...)
 	}
-	r.string(s)
+	return b.string(s)
 }
 
 // string appends a text, which is UTF-8 without NUL, as JSON has it.
-func (r *usageRow) string(s string) {
+func (b array) string(s string) array {
 	const hex = "0123456789abcdef"
-	b := append(r.text, '"')
+	b = append(b, '"')
 	from := 0
 	for i := range len(s) {
 		c := s[i]
@@ -165,5 +135,5 @@ func (r *usageRow) string(s string) {
 			b = append(b, '\\', c)
 		}
 	}
-	r.text = append(append(b, s[from:]...), '"', ',')
+	return append(append(b, s[from:]...), '"', ',')
 }

@@ -37,7 +37,10 @@ func testRefused(t *testing.T, open Open) {
 // testPages gives every list what is no cursor of it.
 func testPages(t *testing.T, open Open) {
 	ctx, s := t.Context(), open(t)
+	f := lead(t, s)
 	for n := range 2 {
+		ok(t, s.PutNodes(ctx, f, []storage.Node{simpleNode(n)}))
+		ok(t, s.PutReplica(ctx, f, simpleReplica(n)))
 		ok(t, s.CreateKey(ctx, simpleKey(n), because(simpleKey(n).ID)))
 		_, err := s.InsertUsage(ctx, []storage.Usage{simpleUsage(n * 3600)})
 		ok(t, err)
@@ -53,6 +56,14 @@ func testPages(t *testing.T, open Open) {
 		},
 		"sums": func(p storage.Page) (string, error) {
 			_, next, err := s.ListRollups(ctx, storage.RollupQuery{Grain: storage.GrainHour, Page: p})
+			return next, err
+		},
+		"nodes": func(p storage.Page) (string, error) {
+			_, next, err := s.ListNodes(ctx, p)
+			return next, err
+		},
+		"replicas": func(p storage.Page) (string, error) {
+			_, next, err := s.ListReplicas(ctx, storage.ReplicaQuery{Page: p})
 			return next, err
 		},
 		"audit": func(p storage.Page) (string, error) {
@@ -90,6 +101,7 @@ func testPages(t *testing.T, open Open) {
 
 // everyMethod calls each that asks the database.
 func everyMethod(ctx context.Context, s storage.Store) map[string]error {
+	fence := storage.Fence{Cluster: cluster, Term: 1}
 	errs := map[string]error{
 		"CreateKey":    s.CreateKey(ctx, simpleKey(1), because("a")),
 		"UpdateKey":    s.UpdateKey(ctx, simpleKey(1), because("a")),
@@ -97,7 +109,24 @@ func everyMethod(ctx context.Context, s storage.Store) map[string]error {
 		"ReturnBudget": s.ReturnBudget(ctx, "g", 1, epoch),
 		"RemoveRouter": s.RemoveRouter(ctx, "r"),
 		"Check":        s.Check(ctx),
+
+		"PutNodes":      s.PutNodes(ctx, fence, []storage.Node{simpleNode(1)}),
+		"RemoveNode":    s.RemoveNode(ctx, fence, "n", because("a")),
+		"SetCordon":     s.SetCordon(ctx, storage.Cordon{Node: "n", Target: storage.TargetDrained, At: epoch}, because("a")),
+		"ClearCordon":   s.ClearCordon(ctx, "n", because("a")),
+		"PutReplica":    s.PutReplica(ctx, fence, simpleReplica(1)),
+		"RemoveReplica": s.RemoveReplica(ctx, fence, "r", 1),
+		"PutModels":     s.PutModels(ctx, []storage.ModelChange{{Model: simpleModel(1), Why: because("a")}}),
+		"RemoveModel":   s.RemoveModel(ctx, "m", 1, because("a")),
 	}
+	_, errs["BeginTerm"] = s.BeginTerm(ctx, storage.TermRequest{Cluster: cluster, At: epoch})
+	_, errs["Term"] = s.Term(ctx)
+	_, errs["Node"] = s.Node(ctx, "n")
+	_, _, errs["ListNodes"] = s.ListNodes(ctx, storage.Page{})
+	_, errs["ListModels"] = s.ListModels(ctx)
+	_, errs["ListCordons"] = s.ListCordons(ctx)
+	_, errs["Replica"] = s.Replica(ctx, "r")
+	_, _, errs["ListReplicas"] = s.ListReplicas(ctx, storage.ReplicaQuery{})
 	_, errs["Key"] = s.Key(ctx, "k")
 	_, errs["KeyByHash"] = s.KeyByHash(ctx, storage.KeyHash{1})
 	_, _, errs["ListKeys"] = s.ListKeys(ctx, storage.KeyQuery{})

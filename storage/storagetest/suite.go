@@ -46,6 +46,17 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"GrantConcurrently", testGrantConcurrent},
 		{"BudgetPrune", testBudgetPrune},
 		{"Routers", testRouters},
+		{"Terms", testTerms},
+		{"Fence", testFence},
+		{"TermsConcurrently", testTermsConcurrently},
+		{"Nodes", testNodes},
+		{"Cordons", testCordons},
+		{"Replicas", testReplicas},
+		{"Models", testModels},
+		{"ModelsRefused", testModelsRefused},
+		{"ModelsModel", testModelsModel},
+		{"FleetModel", testFleetModel},
+		{"FleetRefused", testFleetRefused},
 		{"Refused", testRefused},
 		{"Pages", testPages},
 		{"Ended", testEnded},
@@ -172,15 +183,20 @@ func auditOf(t reporter, s storage.AuditLog) []storage.Audit {
 
 // reporter is what a test and one run of a property have in common.
 type reporter interface {
+	Context() context.Context
 	Helper()
 	Errorf(format string, args ...any)
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// check is rapid.Check with so many runs only: each asks a database.
+// check is rapid.Check with so many runs only: each asks a database. Under the race
+// detector it is a fifth of them.
 func check(t *testing.T, runs int, property func(t *rapid.T)) {
 	t.Helper()
+	if raced {
+		runs /= 5
+	}
 	run, failed := 0, false
 	rapid.Check(t, func(t *rapid.T) {
 		if run++; run > runs && !failed {

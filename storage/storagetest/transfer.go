@@ -50,6 +50,8 @@ func Fill(t testing.TB, s storage.Store) {
 	ok(t, err)
 	_, err = s.RenewRouter(ctx, "r1", time.Minute)
 	ok(t, err)
+	fillFleet(t, s)
+	fillModels(t, s)
 }
 
 // Export is what s.Export writes.
@@ -82,6 +84,11 @@ func testTransfer(t *testing.T, open Open, fresh func(t *testing.T) Open) {
 		ok(t, err)
 		equal(t, "rows inserted again", n, 0)
 	}
+	for _, s := range []storage.Store{s, other} {
+		term, err := s.Term(t.Context())
+		ok(t, err)
+		ok(t, s.PutNodes(t.Context(), term.Fence(), []storage.Node{simpleNode(9)}))
+	}
 	equal(t, "exported after the same", string(Export(t, other)), string(Export(t, s)))
 	wantErr(t, "into one that keeps something", other.(storage.Transferer).Import(t.Context(), bytes.NewReader(text)), storage.ErrExists)
 }
@@ -102,7 +109,7 @@ func testTransferRefused(t *testing.T, open Open, fresh func(t *testing.T) Open)
 		"nothing":            {"", storage.ErrInvalid},
 		"something else":     {"PRAGMA foreign_keys=OFF;\nBEGIN;\n", storage.ErrInvalid},
 		"other JSON":         {"{\"a\":1}\n", storage.ErrInvalid},
-		"a newer form":       {strings.Replace(text, `"version":2`, `"version":3`, 1), storage.ErrSchema},
+		"a newer form":       {strings.Replace(text, `"version":4`, `"version":5`, 1), storage.ErrSchema},
 		"cut after a line":   {strings.Join(lines[:len(lines)/2], ""), storage.ErrInvalid},
 		"cut in a line":      {text[:len(text)/2], storage.ErrInvalid},
 		"cut before its end": {strings.Join(lines[:len(lines)-2], ""), storage.ErrInvalid},

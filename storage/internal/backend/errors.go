@@ -28,7 +28,7 @@ func Failure(ctx context.Context, store, op string, err error, class func(error)
 func Classed(err error) bool {
 	for _, c := range []error{
 		storage.ErrUnavailable, storage.ErrNotFound, storage.ErrExists, storage.ErrConflict,
-		storage.ErrBudgetSpent, storage.ErrSchema, storage.ErrInvalid,
+		storage.ErrBudgetSpent, storage.ErrSchema, storage.ErrInvalid, storage.ErrFenced,
 	} {
 		if errors.Is(err, c) {
 			return true

@@ -20,11 +20,10 @@ import (
 const (
 	format = "llmgw-store"
 	// Version is that of the form. A reader takes every one up to it. Version 2
-	// has a key's lineage and may_explain.
-	Version = 2
-	// maxLine bounds a line: two states of an audit row of 64 KiB, each byte
-	// escaped, fit six times.
-	maxLine = 4 << 20
+	// has a key's lineage and may_explain, version 3 the fleet, version 4 models.
+	Version = 4
+	// maxLine bounds a line: a node's registration of 1 MiB, each byte escaped.
+	maxLine = 8 << 20
 )
 
 type header struct {
@@ -49,6 +48,12 @@ type Record struct {
 	Usage  *Usage  `json:"usage,omitempty"`
 	Hour   *Rollup `json:"hour,omitempty"`
 	Day    *Rollup `json:"day,omitempty"`
+
+	Term    *Term    `json:"term,omitempty"`
+	Node    *Node    `json:"node,omitempty"`
+	Cordon  *Cordon  `json:"cordon,omitempty"`
+	Replica *Replica `json:"replica,omitempty"`
+	Model   *Model   `json:"model,omitempty"`
 
 	End json.RawMessage `json:"end,omitempty"` // of the trailer
 }
@@ -167,7 +172,10 @@ func (d *Reader) end(line []byte) error {
 
 func (r *Record) single() bool {
 	n := 0
-	for _, there := range []bool{r.Mark != nil, r.Key != nil, r.Audit != nil, r.Budget != nil, r.Grant != nil, r.Usage != nil, r.Hour != nil, r.Day != nil} {
+	for _, there := range []bool{
+		r.Mark != nil, r.Key != nil, r.Audit != nil, r.Budget != nil, r.Grant != nil, r.Usage != nil, r.Hour != nil, r.Day != nil,
+		r.Term != nil, r.Node != nil, r.Cordon != nil, r.Replica != nil, r.Model != nil,
+	} {
 		if there {
 			n++
 		}

@@ -280,6 +280,14 @@ func (r *Record) Valid() (err error) {
 		_, err = r.Hour.Storage()
 	case r.Day != nil:
 		_, err = r.Day.Storage()
+	case r.Term != nil:
+		_, err = r.Term.Storage()
+	case r.Node != nil:
+		_, err = r.Node.Storage()
+	case r.Cordon != nil:
+		_, err = r.Cordon.Storage()
+	case r.Replica != nil:
+		_, err = r.Replica.Storage()
 	}
 	return err
 }

@@ -15,10 +15,12 @@ type List byte
 
 // The lists.
 const (
-	Keys    List = 1
-	Usages  List = 2
-	Sums    List = 3
-	AuditAt List = 4
+	Keys     List = 1
+	Usages   List = 2
+	Sums     List = 3
+	AuditAt  List = 4
+	Nodes    List = 5
+	Replicas List = 6
 )
 
 // Cursor is the place in a list after a row: what the list is sorted by. It is

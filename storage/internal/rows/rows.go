@@ -113,15 +113,30 @@ func Limit(p storage.Page) (int, error) {
 // transactions with rows in common take them in one order and none waits for
 // another in a circle.
 func Usage(batch []storage.Usage) ([]*storage.Usage, error) {
-	out := make([]*storage.Usage, len(batch))
+	type place struct {
+		id  string
+		row int
+	}
+	places := make([]place, len(batch))
 	for i := range batch {
 		if err := batch[i].Validate(); err != nil {
 			return nil, fmt.Errorf("row %d: %w", i, err)
 		}
-		out[i] = &batch[i]
+		places[i] = place{batch[i].RequestID, i}
 	}
-	slices.SortStableFunc(out, func(a, b *storage.Usage) int { return cmp.Compare(a.RequestID, b.RequestID) })
-	return slices.CompactFunc(out, func(a, b *storage.Usage) bool { return a.RequestID == b.RequestID }), nil
+	slices.SortFunc(places, func(a, b place) int {
+		if c := strings.Compare(a.id, b.id); c != 0 {
+			return c
+		}
+		return a.row - b.row // the first of them is kept
+	})
+	out := make([]*storage.Usage, 0, len(batch))
+	for i, p := range places {
+		if i == 0 || p.id != places[i-1].id {
+			out = append(out, &batch[p.row])
+		}
+	}
+	return out, nil
 }
 
 // Start is when the hour or day of UTC begins that t is in.
@@ -139,13 +154,16 @@ func Rollups(g storage.Grain, batch []*storage.Usage) []storage.Rollup {
 		key, owner, model string
 	}
 	sums := make(map[place]*storage.Rollup)
+	var last place // the next row often has the same
+	var s *storage.Rollup
 	for _, u := range batch {
 		start := Start(g, u.At)
-		at := place{start.Unix(), u.KeyID, u.Owner, u.Model}
-		s := sums[at]
-		if s == nil {
-			s = &storage.Rollup{Start: start, KeyID: u.KeyID, Owner: u.Owner, Model: u.Model}
-			sums[at] = s
+		if at := (place{start.Unix(), u.KeyID, u.Owner, u.Model}); s == nil || at != last {
+			if s = sums[at]; s == nil {
+				s = &storage.Rollup{Start: start, KeyID: u.KeyID, Owner: u.Owner, Model: u.Model}
+				sums[at] = s
+			}
+			last = at
 		}
 		Add(s, u)
 	}
@@ -210,17 +228,27 @@ type Spent struct {
 
 // Spending sums the costs of rows by the budgets that pay them, sorted.
 func Spending(batch []*storage.Usage) []Spent {
-	sums := make(map[storage.BudgetPeriod]int64)
+	sums := make(map[storage.BudgetPeriod]*int64)
+	var last storage.BudgetPeriod // the next row often has the same
+	var sum *int64
 	for _, u := range batch {
-		if u.Charged != nil && u.CostNanos != nil {
-			b := *u.Charged
-			b.Start = Time(b.Start)
-			sums[b] += *u.CostNanos
+		if u.Charged == nil || u.CostNanos == nil {
+			continue
 		}
+		b := *u.Charged
+		b.Start = Time(b.Start)
+		if sum == nil || b != last {
+			if sum = sums[b]; sum == nil {
+				sum = new(int64)
+				sums[b] = sum
+			}
+			last = b
+		}
+		*sum += *u.CostNanos
 	}
 	out := make([]Spent, 0, len(sums))
 	for b, n := range sums {
-		out = append(out, Spent{b, n})
+		out = append(out, Spent{b, *n})
 	}
 	slices.SortFunc(out, func(a, b Spent) int {
 		return cmp.Or(cmp.Compare(a.Budget.KeyID, b.Budget.KeyID), cmp.Compare(a.Budget.Period, b.Budget.Period), a.Budget.Start.Compare(b.Budget.Start))

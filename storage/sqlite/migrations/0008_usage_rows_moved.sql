@@ -1,0 +1,3 @@
+-- What was in them stands in usage_packs.
+DROP VIEW usage;
+DROP TABLE usage_rows;
