@@ -1,8 +1,12 @@
 package catalog
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/llmgw/llmgw/engines"
 )
 
 // Catalog is an immutable set of models. Its methods never block and may be
@@ -87,9 +91,50 @@ func WithServed(models []Model, served []string) []Model {
 func clone(models []Model) []Model {
 	out := slices.Clone(models)
 	for i := range out {
-		out[i].Aliases = slices.Clone(out[i].Aliases)
-		out[i].Fallbacks = slices.Clone(out[i].Fallbacks)
-		out[i].Prices = slices.Clone(out[i].Prices)
+		m := &out[i]
+		m.Aliases = slices.Clone(m.Aliases)
+		m.Fallbacks = slices.Clone(m.Fallbacks)
+		m.Prices = slices.Clone(m.Prices)
+		for j := range m.Prices {
+			m.Prices[j].CachedInput, m.Prices[j].Output = cloneMoney(m.Prices[j].CachedInput), cloneMoney(m.Prices[j].Output)
+		}
+		m.Profile = cloneProfile(m.Profile)
+		if s := m.Scaling; s != nil {
+			m.Scaling = new(*s)
+		}
+		if p := m.Placement; p != nil {
+			m.Placement = new(*p)
+			m.Placement.Nodes, m.Placement.Classes, m.Placement.Apart = slices.Clone(p.Nodes), slices.Clone(p.Classes), slices.Clone(p.Apart)
+			m.Placement.Labels = maps.Clone(p.Labels)
+		}
 	}
 	return out
+}
+
+func cloneMoney(m *Money) *Money {
+	if m == nil {
+		return nil
+	}
+	return new(*m)
+}
+
+func cloneProfile(p *engines.Profile) *engines.Profile {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	c.ServedNames, c.ExtraArgs = slices.Clone(p.ServedNames), slices.Clone(p.ExtraArgs)
+	c.Options, c.Env = maps.Clone(p.Options), maps.Clone(p.Env)
+	return &c
+}
+
+// sorted is a map in the order of its keys.
+func sorted(m map[string]string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
 }

@@ -3,9 +3,12 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/llmgw/llmgw/engines"
 )
 
 // Bounds of a catalog. They are far above what a fleet needs and keep a broken
@@ -48,6 +51,19 @@ type Model struct {
 	// ContextTokens is how many tokens prompt and answer may have together. Default
 	// 0: not known.
 	ContextTokens int64 `yaml:"context_tokens"`
+
+	// Source is where the weights are: a path on the nodes, an http or https URL
+	// that the node fetches, or a name that the engine finds by itself. Default "":
+	// none, which a model with a profile may not have.
+	Source string `yaml:"source"`
+	// Profile is how the model is run on the machines of this fleet. Default none:
+	// it is served by what is listed under endpoints.
+	Profile *engines.Profile `yaml:"profile"`
+	// Scaling is how many replicas run. Default none: nothing is started.
+	Scaling *Scaling `yaml:"scaling"`
+	// Placement is where replicas may run, and what they take. Default none: where
+	// the profile fits.
+	Placement *Placement `yaml:"placement"`
 }
 
 // Validate returns every fault of the list, joined, or nil. Each begins with
@@ -61,6 +77,7 @@ func Validate(models []Model) error {
 	for i := range models {
 		errs = append(errs, models[i].validateFallbacks(i, models, names)...)
 		errs = append(errs, models[i].validateCost(fmt.Sprintf("models[%d]", i))...)
+		errs = append(errs, models[i].validateRun(fmt.Sprintf("models[%d].", i))...)
 	}
 	return errors.Join(errs...)
 }
@@ -151,6 +168,32 @@ func (m *Model) validateFallbacks(i int, models []Model, names map[string]holder
 	}
 	return errs
 }
+
+// validateFallbackNames is validateFallbacks as far as it is known without the other
+// models. path is that of the entry.
+func (m *Model) validateFallbackNames(path string) []error {
+	var errs []error
+	if len(m.Fallbacks) > MaxFallbacks {
+		errs = append(errs, fmt.Errorf("%s.fallbacks: %d entries; at most %d are accepted", path, len(m.Fallbacks), MaxFallbacks))
+	}
+	for j, fallback := range m.Fallbacks {
+		at := fmt.Sprintf("%s.fallbacks[%d]", path, j)
+		if err := checkName(at, fallback); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		switch {
+		case m.answers(fallback):
+			errs = append(errs, fmt.Errorf("%s: %q is this model itself; name another one", at, fallback))
+		case slices.Contains(m.Fallbacks[:j], fallback):
+			errs = append(errs, fmt.Errorf("%s: %q stands there already; list it once", at, fallback))
+		}
+	}
+	return errs
+}
+
+// answers reports whether name is the model's name or an alias of it.
+func (m *Model) answers(name string) bool { return name == m.Name || slices.Contains(m.Aliases, name) }
 
 // checkName returns the first fault of a name. It never repeats a name that is
 // too long, so that the message stays short.

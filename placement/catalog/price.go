@@ -26,8 +26,9 @@ type Price struct {
 	// Default: the same as input.
 	CachedInput *Money `yaml:"cached_input"`
 	// Output is for a million tokens of answer, those it thinks with included.
-	// Default 0.
-	Output Money `yaml:"output"`
+	// Required, so that nobody's answers are free by oversight; 0 where that is
+	// meant, as for a model that only embeds.
+	Output *Money `yaml:"output"`
 }
 
 // Cached is what a million cached tokens of prompt cost.
@@ -38,11 +39,19 @@ func (p *Price) Cached() Money {
 	return *p.CachedInput
 }
 
+// Answers is what a million tokens of answer cost: Output, which a valid price has.
+func (p *Price) Answers() Money {
+	if p.Output == nil {
+		return 0
+	}
+	return *p.Output
+}
+
 // Priced reports whether there is a model of that name and its use costs anything,
 // at one time or another.
 func (c *Catalog) Priced(name string) bool {
 	m, ok := c.Resolve(name)
-	return ok && slices.ContainsFunc(m.Prices, func(p Price) bool { return p.Input > 0 || p.Output > 0 || p.Cached() > 0 })
+	return ok && slices.ContainsFunc(m.Prices, func(p Price) bool { return p.Input > 0 || p.Answers() > 0 || p.Cached() > 0 })
 }
 
 // PriceAt returns the price that holds at that time, false if none does.
@@ -69,10 +78,13 @@ func (m *Model) validateCost(path string) []error {
 			errs = append(errs, fmt.Errorf("%s.prices[%d].from: %q is not after that of prices[%d], %q; list the oldest first",
 				path, i, p.From, i-1, m.Prices[i-1].From))
 		}
+		if p.Output == nil {
+			errs = append(errs, fmt.Errorf("%s.prices[%d].output: is missing; want what a million tokens of answer cost, as 0.60, or 0 if they are free", path, i))
+		}
 		for _, part := range []struct {
 			key   string
 			price Money
-		}{{"input", p.Input}, {"cached_input", p.Cached()}, {"output", p.Output}} {
+		}{{"input", p.Input}, {"cached_input", p.Cached()}, {"output", p.Answers()}} {
 			if part.price < 0 || part.price > maxPrice {
 				errs = append(errs, fmt.Errorf("%s.prices[%d].%s: %v for a million tokens is out of range; want 0 to 1000000", path, i, part.key, part.price))
 			}

@@ -30,8 +30,8 @@ func money(t testing.TB, s string) (m catalog.Money) {
 func TestPriceAt(t *testing.T) {
 	cheap := money(t, "0.5")
 	m := catalog.Model{Name: "m", Prices: []catalog.Price{
-		{From: instant(t, "2026-01-01"), Input: money(t, "1")},
-		{From: instant(t, "2026-03-01T08:00:00+01:00"), Input: money(t, "2"), CachedInput: &cheap},
+		{From: instant(t, "2026-01-01"), Input: money(t, "1"), Output: new(catalog.Money(0))},
+		{From: instant(t, "2026-03-01T08:00:00+01:00"), Input: money(t, "2"), CachedInput: &cheap, Output: new(money(t, "4"))},
 	}}
 	for _, tt := range []struct {
 		at    string
@@ -58,16 +58,21 @@ func TestPriceAt(t *testing.T) {
 	if got := m.Prices[1].Cached(); got != cheap {
 		t.Errorf("cached tokens cost %v", got)
 	}
+	if got := m.Prices[1].Answers(); got != money(t, "4") {
+		t.Errorf("answers cost %v", got)
+	}
 	if _, known := (&catalog.Model{}).PriceAt(time.Now()); known {
 		t.Error("a price of nothing")
 	}
 }
 
 func TestValidateCost(t *testing.T) {
-	price := func(from string) catalog.Price { return catalog.Price{From: instant(t, from)} }
+	price := func(from string) catalog.Price {
+		return catalog.Price{From: instant(t, from), Output: new(catalog.Money(0))}
+	}
 	negative, many := catalog.Money(-1), make([]catalog.Price, catalog.MaxPrices+1)
 	for i := range many {
-		many[i].From = catalog.Instant(i)
+		many[i] = catalog.Price{From: catalog.Instant(i), Output: new(catalog.Money(0))}
 	}
 	for _, tt := range []struct {
 		name  string
@@ -80,9 +85,11 @@ func TestValidateCost(t *testing.T) {
 			`models[0].prices[1].from: "2026-01-01" is not after that of prices[0], "2026-02-01"; list the oldest first`},
 		{"the same", catalog.Model{Prices: []catalog.Price{price(""), price("")}}, "models[0].prices[1].from"},
 		{"too many", catalog.Model{Prices: many}, "models[0].prices: 65 entries; at most 64 are accepted"},
-		{"too dear", catalog.Model{Prices: []catalog.Price{{Output: math.MaxInt64}}},
+		{"too dear", catalog.Model{Prices: []catalog.Price{{Output: new(catalog.Money(math.MaxInt64))}}},
 			"models[0].prices[0].output: 9223372036.854775807 for a million tokens is out of range; want 0 to 1000000"},
-		{"negative", catalog.Model{Prices: []catalog.Price{{CachedInput: &negative}}}, "models[0].prices[0].cached_input: -0.000000001"},
+		{"negative", catalog.Model{Prices: []catalog.Price{{CachedInput: &negative, Output: new(catalog.Money(0))}}}, "models[0].prices[0].cached_input: -0.000000001"},
+		{"no price of answers", catalog.Model{Prices: []catalog.Price{price(""), {From: instant(t, "2026-01-01"), Input: 1}}},
+			"models[0].prices[1].output: is missing; want what a million tokens of answer cost, as 0.60, or 0 if they are free"},
 		{"output", catalog.Model{MaxOutputTokens: -1}, "models[0].max_output_tokens: -1 is out of range"},
 		{"context", catalog.Model{MaxOutputTokens: 11, ContextTokens: 10}, "models[0].max_output_tokens: 11 is more than context_tokens, 10"},
 	} {
@@ -136,8 +143,8 @@ func TestInstant(t *testing.T) {
 
 func TestPriced(t *testing.T) {
 	c, err := catalog.New([]catalog.Model{
-		{Name: "paid", Aliases: []string{"p"}, Prices: []catalog.Price{{}, {From: instant(t, "2026-01-01"), Output: money(t, "1")}}},
-		{Name: "free", Prices: []catalog.Price{{}}}, {Name: "none"},
+		{Name: "paid", Aliases: []string{"p"}, Prices: []catalog.Price{{Output: new(catalog.Money(0))}, {From: instant(t, "2026-01-01"), Output: new(money(t, "1"))}}},
+		{Name: "free", Prices: []catalog.Price{{Output: new(catalog.Money(0))}}}, {Name: "none"},
 	})
 	if err != nil {
 		t.Fatal(err)

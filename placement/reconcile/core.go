@@ -1,0 +1,306 @@
+package reconcile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/placement"
+	"github.com/llmgw/llmgw/placement/catalog"
+)
+
+// CoreDeps are what a core asks of others. Its functions are called within
+// [Core.Step] and must not block.
+type CoreDeps struct {
+	// Shape returns what a replica of a profile needs, rank by rank, as its
+	// engine's adapter says. Nil: every rank takes an equal part of the cards, and
+	// one port.
+	Shape func(engines.Profile) (engines.Shape, error)
+	// NewID returns an id for a replica of a model, one that none has had:
+	// [engines.ValidID]. Required.
+	NewID func(model string) string
+	// NewSecret returns what a replica's engine asks of its callers. Nil: nothing.
+	NewSecret func() string
+}
+
+// Core holds what runs against what is wanted. It is for one goroutine, and so is
+// what its methods return that is said to be shared.
+type Core struct {
+	cfg  Config
+	deps CoreDeps
+
+	now   time.Time // of the step
+	begun time.Time // when the rows were given
+	rows  bool      // they were
+	leads bool
+
+	catalog  *catalog.Catalog
+	aside    []string // models that are let be
+	models   []*model // by name
+	byName   map[string]*model
+	cluster  *placement.Cluster
+	nodes    map[string]*node
+	replicas []*replica // by id
+	byID     map[string]*replica
+	// space goes up when there may be room that was not there.
+	space uint64
+
+	orders    []Order
+	endpoints []Endpoint
+	published bool // endpoints were decided about once
+}
+
+// node is a machine as its agent told last.
+type node struct {
+	Node
+	planned map[engines.ShardID]*shard
+	strays  map[engines.ShardID]*stray
+}
+
+// stray is a shard that runs and that nobody wants.
+type stray struct {
+	generation uint64
+	state      engines.ShardState
+	order      attempt
+}
+
+// NewCore returns a core that knows nothing and decides nothing until it is given
+// rows.
+func NewCore(cfg Config, deps CoreDeps) (*Core, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("reconcile: %w", err)
+	}
+	if deps.NewID == nil {
+		return nil, errors.New("reconcile: CoreDeps.NewID is nil; want where a replica's id comes from")
+	}
+	return &Core{
+		cfg: cfg, deps: deps, cluster: placement.NewCluster(nil, nil),
+		byName: map[string]*model{}, nodes: map[string]*node{}, byID: map[string]*replica{},
+	}, nil
+}
+
+// Step takes what has changed and returns what is to be done. now never goes
+// back. Orders that were returned and have had no [Result] are not returned again.
+func (c *Core) Step(now time.Time, in Inputs) Decisions {
+	c.now, c.leads, c.orders = now, in.Leads, nil
+	c.take(in)
+	if c.rows && c.leads {
+		for _, r := range slices.Clone(c.replicas) {
+			c.advance(r)
+		}
+		if c.catalog != nil { // what is not known to be wanted is not unwanted
+			for _, m := range c.byNeed() {
+				c.plan(m)
+			}
+		}
+		c.stopStrays()
+		c.write()
+	}
+	return Decisions{Orders: c.orders, Changed: c.publish(), Endpoints: c.endpoints}
+}
+
+// take brings the inputs in.
+func (c *Core) take(in Inputs) {
+	if in.Rows != nil && !c.rows {
+		c.rows, c.begun = true, c.now
+		for _, row := range *in.Rows {
+			c.restore(row)
+		}
+	}
+	if in.Catalog != nil {
+		c.aside = in.Aside
+		if in.Catalog != c.catalog {
+			c.setCatalog(in.Catalog)
+		}
+	}
+	for i := range in.Nodes {
+		c.setNode(&in.Nodes[i])
+	}
+	for _, id := range in.Gone {
+		c.dropNode(id)
+	}
+	for i := range in.Results {
+		c.result(&in.Results[i])
+	}
+	if in.Use != nil {
+		for _, r := range c.replicas {
+			r.use = Use{}
+		}
+		for _, use := range in.Use {
+			if r := c.byID[use.Replica]; r != nil {
+				r.use = use
+				if age, known := use.Worked.Get(); known {
+					r.worked = later(r.worked, c.now.Add(-age))
+				}
+			}
+		}
+	}
+}
+
+// setNode takes a node as it is now.
+func (c *Core) setNode(in *Node) {
+	n := c.node(in.ID)
+	if n.ID == "" || roomier(&n.Node.Node, &in.Node) {
+		c.space++
+	}
+	n.Node = *in
+	c.cluster.SetNode(in.Node)
+	if !in.Reported {
+		return // what it reported before still counts
+	}
+	seen := make(map[engines.ShardID]bool, len(in.Shards))
+	for i := range in.Shards {
+		status := &in.Shards[i]
+		seen[status.ID] = true
+		if s := n.planned[status.ID]; s != nil && s.replica.row.Generation == status.Generation {
+			s.heard(status, c.now)
+			delete(n.strays, status.ID)
+			continue
+		}
+		if status.State == engines.ShardStopped {
+			delete(n.strays, status.ID)
+		} else if st := n.strays[status.ID]; st != nil {
+			st.generation, st.state = status.Generation, status.State
+		} else {
+			n.strays[status.ID] = &stray{generation: status.Generation, state: status.State}
+		}
+	}
+	for id := range n.strays {
+		if !seen[id] {
+			delete(n.strays, id)
+		}
+	}
+	for id, s := range n.planned {
+		if !seen[id] || n.strays[id] != nil {
+			s.missed(c.now)
+		}
+		s.reported = true
+	}
+}
+
+// dropNode forgets a node that is not known any more.
+func (c *Core) dropNode(id string) {
+	if n := c.nodes[id]; n != nil {
+		n.Node = Node{} // its shards keep their place
+		n.strays = map[engines.ShardID]*stray{}
+		c.cluster.RemoveNode(id)
+	}
+}
+
+// node returns the node with that id; its ID is empty where none is known.
+func (c *Core) node(id string) *node {
+	n := c.nodes[id]
+	if n == nil {
+		n = &node{planned: map[engines.ShardID]*shard{}, strays: map[engines.ShardID]*stray{}}
+		c.nodes[id] = n
+	}
+	return n
+}
+
+// roomier reports whether a node as it is now may hold what it could not before.
+// How much memory is free, which changes all the time, does not count.
+func roomier(was, is *placement.Node) bool {
+	usable := func(n *placement.Node) (count int) {
+		for i := range n.Cards {
+			if n.Cards[i].Problem == "" {
+				count++
+			}
+		}
+		return count
+	}
+	return is.State == placement.Ready && is.Connected &&
+		(was.State != is.State || !was.Connected || was.Cordon != is.Cordon || usable(was) != usable(is) ||
+			len(was.Fabrics) != len(is.Fabrics) || len(was.Labels) != len(is.Labels) || len(was.Engines) != len(is.Engines))
+}
+
+// add makes a replica one of those that are known.
+func (c *Core) add(r *replica) {
+	at, _ := slices.BinarySearchFunc(c.replicas, r.row.ID, func(r *replica, id string) int { return cmp.Compare(r.row.ID, id) })
+	c.replicas = slices.Insert(c.replicas, at, r)
+	c.byID[r.row.ID] = r
+	for _, s := range r.shards {
+		c.node(s.place.Node).planned[s.id()] = s
+	}
+	c.claim(r)
+}
+
+// claim enters what a replica holds. What it takes of memory and ports counts until
+// it serves: then its nodes' readings show it.
+func (c *Core) claim(r *replica) {
+	shards := r.row.Shards
+	if r.row.State != Placed {
+		shards = slices.Clone(shards)
+		for i := range shards {
+			shards[i].Ports, shards[i].HostBytes = 0, 0
+		}
+	}
+	c.cluster.Claim(placement.Claim{Replica: r.row.ID, Model: r.row.Model, Fabric: r.row.Fabric, Shards: shards, Apart: r.apart})
+}
+
+// drop forgets a replica of which nothing is left, not even its row: two rows
+// never share a card, whenever this process ends.
+func (c *Core) drop(r *replica) {
+	c.replicas = slices.DeleteFunc(c.replicas, func(have *replica) bool { return have == r })
+	delete(c.byID, r.row.ID)
+	for _, s := range r.shards {
+		delete(c.node(s.place.Node).planned, s.id())
+	}
+	c.cluster.Release(r.row.ID)
+	c.space++
+}
+
+// restore takes a stored replica up.
+func (c *Core) restore(row Row) {
+	if row.State.holds() || row.State == Lost {
+		row.State = Settling
+	}
+	if len(row.Profile.ServedNames) == 0 {
+		row.Profile.ServedNames = []string{row.Model}
+	}
+	r := newReplica(row, c.now)
+	r.written, r.stored = true, true
+	for _, s := range r.shards {
+		s.begun, s.mayRun = true, true
+	}
+	r.address, r.start = row.Address, row.Start
+	r.served = row.Address != "" // it may have requests
+	c.add(r)
+}
+
+// give returns an order to who steps.
+func (c *Core) give(o Order) { c.orders = append(c.orders, o) }
+
+// stopStrays ends what runs and is not wanted. Where there is neither a model that
+// is to run nor a replica on record, somebody else orders, and nothing is a stray.
+func (c *Core) stopStrays() {
+	if len(c.replicas) == 0 && !slices.ContainsFunc(c.models, func(m *model) bool { return m.fingerprint != "" }) {
+		return
+	}
+	for id, n := range c.nodes {
+		if !n.Connected {
+			continue
+		}
+		for shard, st := range n.strays {
+			if (st.state.Runs() || st.state == engines.ShardFailed) && st.order.due(c.now, c.cfg.OrderRetry) {
+				st.order.given(c.now)
+				c.give(Order{
+					Kind: Stop, Replica: shard.Replica, Generation: st.generation, Node: id, Shard: shard,
+					Reason: "nothing that is wanted is on record under its name",
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(c.orders, func(a, b Order) int {
+		return cmp.Or(cmp.Compare(a.Replica, b.Replica), cmp.Compare(a.Shard.Rank, b.Shard.Rank), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Node, b.Node))
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

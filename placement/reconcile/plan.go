@@ -1,0 +1,220 @@
+package reconcile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/llmgw/llmgw/placement"
+)
+
+// plan brings the replicas of a model to what is wanted of it.
+func (c *Core) plan(m *model) {
+	var fresh, old, lost []*replica // those that stay, those that are to be replaced, those that may come back
+	for _, r := range m.replicas {
+		switch {
+		case r.row.State == Lost:
+			lost = append(lost, r)
+		case !r.row.State.holds():
+		default:
+			c.judge(m, r)
+			if r.move != "" || r.outdated {
+				old = append(old, r)
+			} else {
+				fresh = append(fresh, r)
+			}
+		}
+	}
+	ready := 0
+	for _, r := range fresh {
+		if r.row.State == Ready && c.serves(r) { // routers know of it
+			ready++
+		}
+	}
+	c.retireSurplus(m, fresh)
+	c.retireOld(m, old, ready)
+	if ready >= m.count {
+		for _, r := range lost {
+			c.retire(r, "another one serves in its place")
+		}
+	}
+	missing := c.missing(m, fresh, old, ready)
+	if missing == 0 {
+		m.unplaced = nil
+	}
+	for range missing {
+		if !c.place(m) {
+			c.yield(m, old)
+			break
+		}
+	}
+}
+
+// judge says whether a replica has to leave where it is, or is not what is
+// wanted any more.
+func (c *Core) judge(m *model, r *replica) {
+	if !slices.Equal(r.apart, m.wish.Apart) {
+		r.apart = m.wish.Apart
+		c.claim(r)
+	}
+	r.outdated = m.fingerprint != "" && r.row.Command != m.fingerprint
+	why := ""
+	for _, s := range r.shards {
+		if why = c.leaves(s); why != "" {
+			break
+		}
+	}
+	if (why == "" && !r.outdated) || r.moveAt.IsZero() {
+		r.moveAt = c.now
+	}
+	r.move = why
+}
+
+// leaves says why a shard has to leave its node; "": it has not.
+func (c *Core) leaves(s *shard) string {
+	n := c.nodes[s.place.Node]
+	if n == nil || n.ID == "" {
+		return ""
+	}
+	if n.Cordon == placement.Draining {
+		return fmt.Sprintf("node %s is drained", n.ID)
+	}
+	for _, id := range s.place.Cards {
+		if why := n.Unfit[id]; why != "" {
+			return fmt.Sprintf("card %s of node %s: %s", id, n.ID, why)
+		}
+	}
+	return ""
+}
+
+// retireSurplus lets go what is more than is wanted: what is furthest from
+// serving first, then the youngest.
+func (c *Core) retireSurplus(m *model, fresh []*replica) {
+	surplus := len(fresh) - m.count
+	if surplus <= 0 {
+		return
+	}
+	slices.SortStableFunc(fresh, func(a, b *replica) int {
+		return cmp.Or(cmp.Compare(rung(a), rung(b)), -a.row.CreatedAt.Compare(b.row.CreatedAt), cmp.Compare(a.row.ID, b.row.ID))
+	})
+	for _, r := range fresh[:surplus] {
+		c.retire(r, fmt.Sprintf("%d wanted", m.count))
+	}
+}
+
+// rung is how near a replica is to serving.
+func rung(r *replica) int {
+	switch r.row.State {
+	case Ready:
+		return 4
+	case Settling:
+		return 3
+	case Loading:
+		return 2
+	case Starting:
+		return 1
+	case Placed, Lost, Draining, Stopping, Failed:
+	}
+	return 0
+}
+
+// retireOld lets go what is replaced: as many as are not needed beside those
+// that serve in their place. One that does not serve is never needed.
+func (c *Core) retireOld(m *model, old []*replica, ready int) {
+	slices.SortStableFunc(old, func(a, b *replica) int {
+		return cmp.Or(cmp.Compare(rung(a), rung(b)), -cmp.Compare(len(a.move), len(b.move)), cmp.Compare(a.row.ID, b.row.ID))
+	})
+	needed := max(m.count-ready, 0)
+	for i, r := range old {
+		switch {
+		case len(old)-i > needed:
+			c.retire(r, r.leaving())
+		case r.row.State != Ready && r.row.State != Settling && r.outdated:
+			c.retire(r, r.leaving()) // it would never serve as what is wanted
+		}
+	}
+}
+
+// leaving says why a replica is replaced.
+func (r *replica) leaving() string {
+	if r.move != "" {
+		return r.move
+	}
+	return "its profile was changed"
+}
+
+// missing is how many replicas are to be placed now.
+func (c *Core) missing(m *model, fresh, old []*replica, ready int) int {
+	if m.problem != "" || c.now.Before(m.after) {
+		return 0
+	}
+	stay, leave, outdated := min(len(fresh), m.count), 0, 0
+	for _, r := range old {
+		if r.row.State.holds() {
+			leave++
+			if r.move == "" {
+				outdated++
+			}
+		}
+	}
+	n := m.count - stay - leave // nobody is there for these
+	// In the place of those that leave a node, all at once; of those whose profile
+	// was changed one at a time, so that a bad one takes no more than that down.
+	inProgress := stay - min(ready, stay)
+	surge := leave - outdated
+	if outdated > 0 {
+		surge++
+	}
+	return max(n, 0) + max(min(surge, m.count-stay-max(n, 0))-inProgress, 0)
+}
+
+// place puts one replica somewhere, if there is a place.
+func (c *Core) place(m *model) bool {
+	if m.unplaced != nil && m.space == c.space && c.now.Before(m.retry) {
+		return false
+	}
+	wish := m.wish
+	wish.Replica = c.deps.NewID(m.name)
+	d := c.cluster.Place(wish)
+	if !d.Placed {
+		if m.unplaced == nil {
+			m.tries = 0
+		}
+		if m.unplaced == nil || !c.now.Before(m.retry) {
+			m.tries++
+			m.retry = c.now.Add(c.backoff(m.tries))
+		}
+		d.Rejected, d.Runners, d.Others = nil, nil, nil // who wants them asks again
+		m.unplaced, m.space = &d, c.space
+		return false
+	}
+	m.unplaced = nil
+	row := Row{
+		ID: wish.Replica, Model: m.name, Profile: m.profile, Command: m.fingerprint, Generation: 1, Fabric: d.Fabric,
+		State: Placed, Shards: d.Shards, CreatedAt: c.now,
+	}
+	if c.deps.NewSecret != nil {
+		row.Secret = c.deps.NewSecret()
+	}
+	r := newReplica(row, c.now)
+	r.apart = wish.Apart
+	c.add(r)
+	return true
+}
+
+// yield lets go one of the replicas that are to be replaced where none can be
+// placed beside them and the grace is over: its cards may be what is missing. A
+// model that has one going lets no other go.
+func (c *Core) yield(m *model, old []*replica) {
+	for _, r := range m.replicas {
+		if r.row.State == Draining || r.row.State.ends() {
+			return
+		}
+	}
+	for _, r := range old {
+		if r.row.State.holds() && c.now.Sub(r.moveAt) >= c.cfg.MoveGrace {
+			c.retire(r, fmt.Sprintf("%s; no other place was found within %v", r.leaving(), c.cfg.MoveGrace))
+			return
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/placement"
+	"github.com/llmgw/llmgw/placement/catalog"
+	"github.com/llmgw/llmgw/placement/reconcile"
+)
+
+// faults is what happens to a world, by name.
+var faults = []struct {
+	name string
+	do   func(w *world, m *machine)
+}{
+	{"a machine dies", func(_ *world, m *machine) { m.kill() }},
+	{"a machine comes back", func(_ *world, m *machine) { m.revive() }},
+	{"an agent is killed", func(_ *world, m *machine) { m.agent = false }},
+	{"an agent starts", func(_ *world, m *machine) { m.agent = true }},
+	{"a network is cut", func(_ *world, m *machine) { m.link = false }},
+	{"a network heals", func(_ *world, m *machine) { m.link = true }},
+	{"an engine ends", func(w *world, m *machine) {
+		for _, p := range m.shards {
+			if p.status.State.Runs() && p.status.State != engines.ShardStopping {
+				w.become(p, engines.ShardFailed)
+				w.emitted[p.status.ID.Replica] = time.Time{} // its own agent's word
+				return
+			}
+		}
+	}},
+	{"the control plane is killed", func(w *world, _ *machine) { w.stopPlane() }},
+	{"a control plane starts", func(w *world, _ *machine) { w.startPlane() }},
+	{"the store goes away", func(w *world, _ *machine) { w.storeAway = true }},
+	{"the store comes back", func(w *world, _ *machine) { w.storeAway = false }},
+	{"a node is drained", func(_ *world, m *machine) { m.cordon = placement.Draining }},
+	{"a node is cordoned", func(_ *world, m *machine) { m.cordon = placement.Cordoned }},
+	{"a node is uncordoned", func(_ *world, m *machine) { m.cordon = placement.NoCordon }},
+	{"a card fails", func(_ *world, m *machine) { m.unfit[m.id+"-0"] = "xid-79" }},
+	{"a card is mended", func(_ *world, m *machine) { clear(m.unfit) }},
+	{"a profile changes", func(w *world, _ *machine) {
+		for i := range w.models {
+			p := *w.models[i].Profile
+			p.MaxRunning++
+			w.models[i].Profile = &p
+		}
+		w.setModels(w.models...)
+	}},
+	{"a model leaves", func(w *world, _ *machine) {
+		if len(w.models) > 1 {
+			w.setModels(w.models[1:]...)
+		}
+	}},
+}
+
+// Whatever happens, in whatever order, while messages are lost and late: no gang
+// crosses fabrics, no card is given twice, no shard runs twice, nothing that is
+// not stored is started, nothing that shows work is stopped on a suspicion; and
+// when it ceases, all that is wanted serves or says why not, and nothing else
+// runs.
+func TestAnything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, rapid.Uint64().Draw(t, "seed"))
+		w.loss = rapid.SampledFrom([]float64{0, 0, 0.1, 0.3}).Draw(t, "loss")
+		w.delay = time.Duration(rapid.IntRange(0, 20).Draw(t, "delay")) * time.Second
+		w.busy = rapid.Bool().Draw(t, "busy")
+		w.load = time.Duration(rapid.IntRange(1, 60).Draw(t, "load")) * time.Second
+		for i := range rapid.IntRange(1, 3).Draw(t, "fabrics") {
+			w.nodes(fmt.Sprint("f", i), rapid.IntRange(1, 3).Draw(t, "nodes"), rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "cards"))
+		}
+		var models []catalog.Model
+		for i := range rapid.IntRange(1, 4).Draw(t, "models") {
+			ranks := rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "ranks")
+			models = append(models, simModel(fmt.Sprint("m", i), rapid.IntRange(0, 2).Draw(t, "count"), ranks, ranks*rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "per rank")))
+		}
+		w.setModels(models...)
+		w.startPlane()
+		for range rapid.IntRange(0, 25).Draw(t, "events") {
+			f := faults[rapid.IntRange(0, len(faults)-1).Draw(t, "what")]
+			m := w.machines[rapid.IntRange(0, len(w.machines)-1).Draw(t, "where")]
+			t.Logf("%v: %s (%s)", w.now.Format("15:04:05"), f.name, m.id)
+			f.do(w, m)
+			w.forSeconds(rapid.SampledFrom([]int{0, 1, 3, 10, 30, 70, 130}).Draw(t, "then"))
+		}
+		w.heal()
+		for range 3600 {
+			if w.problem() == "" {
+				return
+			}
+			w.pass()
+		}
+		t.Fatalf("an hour later: %s\n%s", w.problem(), w.describe())
+	})
+}
+
+// heal ends all faults. What people want of nodes stays.
+func (w *world) heal() {
+	w.loss, w.delay, w.storeAway = 0, 0, false
+	for _, m := range w.machines {
+		m.up, m.agent, m.link = true, true, true
+	}
+	if w.core == nil {
+		w.startPlane()
+	}
+}
+
+// problem says what is not as it is wanted; "": nothing.
+func (w *world) problem() string {
+	v := w.core.View()
+	known := map[string]bool{}
+	for _, r := range v.Replicas {
+		known[r.ID] = true
+		if r.State != reconcile.Ready || w.store[r.ID].ID == "" {
+			return fmt.Sprintf("%s is %v, stored %v", r.ID, r.State, w.store[r.ID].ID != "")
+		}
+	}
+	for _, m := range v.Models {
+		n := w.serves(m.Name)
+		if n > m.Wanted || n < m.Wanted && m.Unplaced == nil {
+			return fmt.Sprintf("%d of %s serve, %d are wanted, and nothing says why", n, m.Name, m.Wanted)
+		}
+	}
+	if len(w.store) != len(known) {
+		return fmt.Sprintf("%d rows, %d replicas", len(w.store), len(known))
+	}
+	for _, m := range w.machines {
+		for id, p := range m.shards {
+			if p.status.State != engines.ShardStopped && !known[id.Replica] {
+				return fmt.Sprintf("%v is %v on %s, and nobody wants it", id, p.status.State, m.id)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,119 @@
+package reconcile
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/placement"
+)
+
+// View is how everything stands after a step. What it refers to is shared and
+// must not be changed.
+type View struct {
+	// Now is the core's clock at the step; times here are of it. Known: the stored
+	// replicas were read, so that what is not here is not.
+	Now      time.Time
+	Known    bool
+	Models   []ModelView   // by name
+	Replicas []ReplicaView // by id
+}
+
+// ModelView is a model that has a profile, and its replicas in numbers.
+type ModelView struct {
+	Name   string
+	Wanted int
+	// Wish is what one more replica asks of the machines; empty with a Problem.
+	Wish placement.Wish
+	// Ready serve, Coming are on their way, Leaving are being replaced or ended, Lost
+	// may come back.
+	Ready, Coming, Leaving, Lost int
+	// Problem says why none can be placed whatever is free. Unplaced is why no place
+	// was found last, but for the nodes one by one; nil: none is looked for.
+	Problem  string
+	Unplaced *placement.Decision
+	// Failures in a row, why the last one failed, and when the next start is tried.
+	Failures int
+	Reason   string
+	After    time.Time
+}
+
+// ReplicaView is a replica.
+type ReplicaView struct {
+	Row
+	Since time.Time
+	// Held says what would take it down if nothing showed that it works.
+	Held string
+	// Leaving says why it is to be replaced; empty: it is not.
+	Leaving string
+	Use     Use
+	// Idle is for how long nothing has shown that it works; 0 while a router has a
+	// request there. Not known: nobody has seen it work.
+	Idle   engines.Opt[time.Duration]
+	Shards []ShardView // by rank
+}
+
+// ShardView is a shard of a replica.
+type ShardView struct {
+	placement.ShardPlace
+	// Status is what its node said last. Nil: nothing.
+	Status *engines.ShardStatus
+}
+
+// View returns how everything stands.
+func (c *Core) View() *View {
+	v := &View{Now: c.now, Known: c.rows, Replicas: make([]ReplicaView, 0, len(c.replicas))}
+	counts := make(map[string]*ModelView, len(c.models))
+	for _, m := range c.models {
+		if m.fingerprint == "" {
+			continue
+		}
+		v.Models = append(v.Models, ModelView{
+			Name: m.name, Wanted: m.count, Wish: m.wish, Problem: m.problem, Unplaced: m.unplaced, Failures: m.failures, Reason: m.reason, After: m.after,
+		})
+	}
+	slices.SortFunc(v.Models, func(a, b ModelView) int { return strings.Compare(a.Name, b.Name) })
+	for i := range v.Models {
+		counts[v.Models[i].Name] = &v.Models[i]
+	}
+	for _, r := range c.replicas {
+		view := ReplicaView{Row: r.row, Since: r.since, Held: r.held, Use: r.use, Idle: r.idle(c.now)}
+		for _, s := range r.shards {
+			view.Shards = append(view.Shards, ShardView{ShardPlace: s.place, Status: s.status})
+		}
+		leaving := r.move != "" || r.outdated
+		if leaving {
+			view.Leaving = r.leaving()
+		}
+		v.Replicas = append(v.Replicas, view)
+		if m := counts[r.row.Model]; m != nil {
+			m.count(r.row.State, leaving)
+		}
+	}
+	return v
+}
+
+// idle is for how long nothing has shown that the replica works.
+func (r *replica) idle(now time.Time) engines.Opt[time.Duration] {
+	if n, known := r.use.InFlight.Get(); known && n > 0 {
+		return engines.Known(time.Duration(0))
+	}
+	if r.worked.IsZero() {
+		return engines.Opt[time.Duration]{}
+	}
+	return engines.Known(max(now.Sub(r.worked), 0))
+}
+
+func (m *ModelView) count(s State, leaving bool) {
+	switch {
+	case s == Lost:
+		m.Lost++
+	case leaving && s.holds() || s == Draining || s.ends():
+		m.Leaving++
+	case s == Ready:
+		m.Ready++
+	default:
+		m.Coming++
+	}
+}

@@ -1,0 +1,554 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/placement"
+	"github.com/llmgw/llmgw/placement/catalog"
+	"github.com/llmgw/llmgw/placement/reconcile"
+)
+
+// world is a fleet, a store and routers in one piece, stepped second by second:
+// what really runs, and apart from it what each part has heard of the others.
+type world struct {
+	t   fataler
+	rng *rand.Rand
+	now time.Time
+	cfg reconcile.Config
+
+	machines []*machine
+	models   []catalog.Model
+	cat      *catalog.Catalog
+
+	store     map[string]reconcile.Row
+	storeAway bool
+	ids       int
+
+	core      *reconcile.Core // nil: the control plane is down
+	began     time.Time       // when it came up
+	loaded    bool
+	endpoints []reconcile.Endpoint // as routers know them
+	orders    []message            // on their way to machines and to the store
+	answers   []message            // on their way back
+	emitted   map[string]time.Time // by replica; as routers have seen it
+	hosts     map[string]string    // by incarnation: what its leading shard bound, dead or not since
+	retired   map[string]bool      // replicas that were let go for a reason of people's
+
+	// chance of an order and of an answer to be lost, and the longest way of one.
+	loss  float64
+	delay time.Duration
+	// load is how long an engine loads once all its ranks run.
+	load time.Duration
+	// busy routers have requests on every endpoint; without, none of them ever has.
+	busy bool
+
+	starts int // engines started
+}
+
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+type message struct {
+	due    time.Time
+	result reconcile.Result
+	core   *reconcile.Core // whose it is
+}
+
+// machine is a node: what runs on it, and what the control plane has heard.
+type machine struct {
+	id, fabric string
+	cards      int
+	up         bool // the machine itself
+	agent      bool // its agent runs
+	link       bool // its agent reaches the control plane
+	cordon     placement.Cordon
+	unfit      map[string]string
+
+	shards map[engines.ShardID]*process
+	barred map[engines.ShardID]uint64
+
+	heard    time.Time
+	reported bool
+	told     []engines.ShardStatus
+	last     reconcile.Node // as the core was told last
+}
+
+// process is a shard on its machine.
+type process struct {
+	status  engines.ShardStatus
+	spec    engines.ShardSpec
+	started time.Time
+}
+
+func newWorld(t fataler, seed uint64) *world {
+	cfg := reconcile.DefaultConfig()
+	w := &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), cfg: cfg,
+		store: map[string]reconcile.Row{}, emitted: map[string]time.Time{}, hosts: map[string]string{}, retired: map[string]bool{},
+		load: 10 * time.Second, busy: true,
+	}
+	w.setModels()
+	return w
+}
+
+// nodes adds machines of a fabric, n with so many cards each.
+func (w *world) nodes(fabric string, n, cards int) {
+	for range n {
+		w.machines = append(w.machines, &machine{
+			id: fmt.Sprintf("n%d", len(w.machines)+1), fabric: fabric, cards: cards, up: true, agent: true, link: true,
+			shards: map[engines.ShardID]*process{}, barred: map[engines.ShardID]uint64{}, unfit: map[string]string{},
+		})
+	}
+}
+
+func (w *world) machine(id string) *machine {
+	i := slices.IndexFunc(w.machines, func(m *machine) bool { return m.id == id })
+	if i < 0 {
+		w.t.Fatalf("no machine %q", id)
+	}
+	return w.machines[i]
+}
+
+// setModels makes a catalog of models.
+func (w *world) setModels(models ...catalog.Model) {
+	cat, err := catalog.New(models)
+	if err != nil {
+		w.t.Fatalf("catalog: %v", err)
+	}
+	w.models, w.cat = models, cat
+}
+
+// simModel is an entry for the simulated engine.
+func simModel(name string, count, ranks, cards int) catalog.Model {
+	return catalog.Model{
+		Name: name, Source: "sim/" + name,
+		Profile: &engines.Profile{Engine: "sim", Ranks: ranks, TensorParallel: cards},
+		Scaling: &catalog.Scaling{Min: count, Max: count},
+	}
+}
+
+// start starts a control plane that knows nothing.
+func (w *world) startPlane() {
+	core, err := reconcile.NewCore(w.cfg, reconcile.CoreDeps{
+		NewID: func(model string) string {
+			w.ids++
+			return fmt.Sprintf("%s-%d", model, w.ids)
+		},
+		NewSecret: func() string { return fmt.Sprintf("secret-%d", w.ids) },
+	})
+	if err != nil {
+		w.t.Fatalf("core: %v", err)
+	}
+	w.core, w.began, w.loaded = core, w.now, false
+	for _, m := range w.machines {
+		m.heard, m.reported, m.told = time.Time{}, false, nil
+	}
+}
+
+func (w *world) stopPlane() { w.core = nil }
+
+// pass lets a second go by.
+func (w *world) pass() {
+	w.now = w.now.Add(time.Second)
+	w.run()
+	w.carry()
+	w.beat()
+	w.emit()
+	if w.core != nil {
+		w.step()
+	}
+}
+
+// run moves what runs on.
+func (w *world) run() {
+	for _, m := range w.machines {
+		for id, p := range m.shards {
+			switch p.status.State {
+			case engines.ShardStarting:
+				w.become(p, engines.ShardLoading)
+			case engines.ShardLoading:
+				if w.whole(id.Replica, p.spec) && w.now.Sub(p.started) >= w.load {
+					w.become(p, engines.ShardReady)
+				}
+			case engines.ShardStopping:
+				w.become(p, engines.ShardStopped)
+			case engines.ShardUnset, engines.ShardReady, engines.ShardDraining, engines.ShardStopped, engines.ShardFailed:
+			}
+		}
+	}
+}
+
+func (w *world) become(p *process, s engines.ShardState) {
+	p.status.State, p.status.Since = s, w.now
+	p.status.Revision++
+}
+
+// whole reports whether all ranks of a replica really run.
+func (w *world) whole(replica string, spec engines.ShardSpec) bool {
+	ranks := spec.Profile.WithDefaults().Ranks
+	for rank := range ranks {
+		if !slices.ContainsFunc(w.machines, func(m *machine) bool {
+			p := m.shards[engines.ShardID{Replica: replica, Rank: rank}]
+			return m.up && p != nil && p.status.State.Runs()
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// beat has the agents that can tell what they have.
+func (w *world) beat() {
+	for _, m := range w.machines {
+		if !m.up || !m.agent || !m.link || w.core == nil {
+			continue
+		}
+		m.heard, m.reported, m.told = w.now, true, nil
+		for _, p := range m.shards {
+			m.told = append(m.told, p.status)
+		}
+		slices.SortFunc(m.told, func(a, b engines.ShardStatus) int { return strings.Compare(a.ID.String(), b.ID.String()) })
+	}
+}
+
+// emit has the routers use what they know, and see who answers.
+func (w *world) emit() {
+	for _, e := range w.endpoints {
+		lead := w.serving(e)
+		if lead != nil && w.busy {
+			w.emitted[e.Replica] = w.now
+		}
+	}
+}
+
+// serving returns the leading process behind an endpoint, if the replica is whole
+// and ready.
+func (w *world) serving(e reconcile.Endpoint) *process {
+	for _, m := range w.machines {
+		p := m.shards[engines.ShardID{Replica: e.Replica}]
+		if m.up && p != nil && p.status.Address == e.Address && (p.status.State == engines.ShardReady || p.status.State == engines.ShardDraining) &&
+			w.whole(e.Replica, p.spec) {
+			return p
+		}
+	}
+	return nil
+}
+
+// view is a machine as the control plane knows it.
+func (w *world) view(m *machine) reconcile.Node {
+	silent := w.now.Sub(m.heard)
+	if m.heard.Before(w.began) {
+		silent = w.now.Sub(w.began)
+	}
+	n := reconcile.Node{Address: "10.0.0." + m.id[1:], Reported: m.reported, Shards: m.told, Unfit: maps.Clone(m.unfit)}
+	n.Node = placement.Node{
+		ID: m.id, State: placement.Ready, Connected: m.up && m.agent && m.link, Cordon: m.cordon,
+		Engines: map[engines.Name]string{"sim": ""},
+	}
+	switch {
+	case silent >= w.cfg.LostAfter:
+		n.State = placement.Lost
+	case silent >= w.cfg.LostAfter/4 || !m.reported:
+		n.State = placement.Unreachable
+	}
+	if m.fabric != "" {
+		n.Fabrics = []placement.FabricMember{{Name: m.fabric, Verdict: engines.Confirmed}}
+	}
+	for i := range m.cards {
+		id := fmt.Sprintf("%s-%d", m.id, i)
+		n.Cards = append(n.Cards, placement.Card{
+			ID: id, Index: i, Class: "H100", MemoryBytes: engines.Known(uint64(80 << 30)), FreeBytes: engines.Known(uint64(80 << 30)),
+			Problem: m.unfit[id],
+		})
+	}
+	return n
+}
+
+// alike reports whether the core need not be told of a machine again.
+func alike(a, b *reconcile.Node) bool {
+	return a.State == b.State && a.Connected == b.Connected && a.Cordon == b.Cordon && a.Reported == b.Reported && maps.Equal(a.Unfit, b.Unfit) &&
+		slices.EqualFunc(a.Shards, b.Shards, func(a, b engines.ShardStatus) bool {
+			return a.ID == b.ID && a.State == b.State && a.Revision == b.Revision && a.Running == b.Running
+		})
+}
+
+// step has the core decide, and sends its orders off.
+func (w *world) step() {
+	in := reconcile.Inputs{Leads: true, Catalog: w.cat}
+	if !w.loaded && !w.storeAway {
+		rows := []reconcile.Row{}
+		for _, id := range sortedKeys(w.store) {
+			rows = append(rows, w.store[id])
+		}
+		in.Rows, w.loaded = &rows, true
+	}
+	for _, m := range w.machines {
+		if n := w.view(m); in.Rows != nil || !alike(&n, &m.last) {
+			in.Nodes, m.last = append(in.Nodes, n), n
+		}
+	}
+	in.Use = []reconcile.Use{}
+	for _, r := range w.core.View().Replicas {
+		in.Use = append(in.Use, w.use(r.ID))
+	}
+	for _, a := range w.due(&w.answers) {
+		if a.core == w.core {
+			in.Results = append(in.Results, a.result)
+		}
+	}
+	d := w.core.Step(w.now, in)
+	for _, o := range d.Orders {
+		w.orders = append(w.orders, message{due: w.now.Add(w.way()), result: reconcile.Result{Order: o}, core: w.core})
+	}
+	w.endpoints = d.Endpoints
+	w.check(w.core.View())
+}
+
+// use is what routers say of a replica. They follow at once.
+func (w *world) use(id string) reconcile.Use {
+	u := reconcile.Use{Replica: id, InFlight: engines.Known(0)}
+	if at, seen := w.emitted[id]; seen {
+		u.Worked = engines.Known(w.now.Sub(at))
+	}
+	u.Released = !slices.ContainsFunc(w.endpoints, func(e reconcile.Endpoint) bool { return e.Replica == id })
+	if !u.Released && w.busy {
+		u.InFlight = engines.Known(1)
+	}
+	return u
+}
+
+func (w *world) way() time.Duration {
+	if w.delay == 0 {
+		return 0
+	}
+	return time.Duration(w.rng.Int64N(int64(w.delay)))
+}
+
+// due takes the messages that have arrived.
+func (w *world) due(from *[]message) (arrived []message) {
+	*from = slices.DeleteFunc(*from, func(m message) bool {
+		if m.due.After(w.now) {
+			return false
+		}
+		arrived = append(arrived, m)
+		return true
+	})
+	return arrived
+}
+
+// carry has the orders that arrived done.
+func (w *world) carry() {
+	for _, msg := range w.due(&w.orders) {
+		o := msg.result.Order
+		if msg.core != w.core && (o.Node == "" || w.machine(o.Node).reported) {
+			continue // another term has begun, and who is asked has heard of it
+		}
+		res := w.do(o)
+		if res.Outcome == 0 || w.rng.Float64() < w.loss {
+			res = reconcile.Result{Outcome: reconcile.Unknown}
+		}
+		res.Order = msg.result.Order
+		w.answers = append(w.answers, message{due: w.now.Add(w.way()), result: res, core: msg.core})
+	}
+}
+
+// do carries one order out. The outcome is unset where nobody answers.
+func (w *world) do(o reconcile.Order) reconcile.Result {
+	if w.rng.Float64() < w.loss {
+		return reconcile.Result{}
+	}
+	if o.Kind == reconcile.PutRow || o.Kind == reconcile.RemoveRow {
+		if w.storeAway {
+			return reconcile.Result{Outcome: reconcile.Again, Reason: "the store is away"}
+		}
+		if o.Kind == reconcile.PutRow {
+			w.store[o.Replica] = *o.Row
+		} else {
+			delete(w.store, o.Replica)
+		}
+		return reconcile.Result{Outcome: reconcile.Done}
+	}
+	m := w.machine(o.Node)
+	if !m.up || !m.agent || !m.link {
+		return reconcile.Result{Outcome: reconcile.Again, Reason: "not connected"}
+	}
+	p := m.shards[o.Shard]
+	switch o.Kind {
+	case reconcile.Start:
+		return w.launch(m, o, p)
+	case reconcile.Drain:
+		if p == nil {
+			return reconcile.Result{Outcome: reconcile.Refused, Reason: "no such shard"}
+		}
+	case reconcile.Stop:
+		m.barred[o.Shard] = max(m.barred[o.Shard], o.Generation)
+		if p == nil {
+			return reconcile.Result{Outcome: reconcile.Done, Absent: true}
+		}
+		if p.status.State != engines.ShardStopped {
+			w.mayStop(o, p)
+			w.become(p, engines.ShardStopping)
+		}
+	case reconcile.PutRow, reconcile.RemoveRow:
+	}
+	return reconcile.Result{Outcome: reconcile.Done}
+}
+
+func (w *world) launch(m *machine, o reconcile.Order, p *process) reconcile.Result {
+	if m.barred[o.Shard] >= o.Generation {
+		return reconcile.Result{Outcome: reconcile.Refused, Reason: "it was ordered to stop"}
+	}
+	if p != nil {
+		return reconcile.Result{Outcome: reconcile.Done}
+	}
+	for id, other := range m.shards {
+		for _, card := range other.spec.Cards {
+			if other.status.State != engines.ShardStopped && slices.Contains(o.Spec.Cards, card) {
+				w.t.Fatalf("%v: %v and %v both have card %s", w.now, id, o.Shard, card)
+			}
+		}
+	}
+	if _, stored := w.store[o.Replica]; !stored {
+		w.t.Fatalf("%v is started and not stored", o.Shard)
+	}
+	if o.Shard.Rank > 0 && len(o.Spec.LeaderPorts) == 0 {
+		w.t.Fatalf("%v is not told where to meet", o.Shard)
+	}
+	if at := w.hosts[incarnation(o)]; o.Shard.Rank > 0 && o.Spec.Leader != at {
+		w.t.Fatalf("%v is told to meet at %q; its leader is at %q", o.Shard, o.Spec.Leader, at)
+	}
+	w.starts++
+	p = &process{
+		spec: *o.Spec, started: w.now,
+		status: engines.ShardStatus{
+			ID: o.Shard, Generation: o.Generation, State: engines.ShardStarting, Since: w.now, Revision: 1, Start: fmt.Sprint("s", w.starts),
+			Address: fmt.Sprintf("%s:%d", m.id, 20000+w.starts), Ports: map[string]int{"http": 20000 + w.starts},
+		},
+	}
+	m.shards[o.Shard] = p
+	if o.Shard.Rank == 0 {
+		w.hosts[incarnation(o)], _, _ = net.SplitHostPort(p.status.Address)
+	}
+	return reconcile.Result{Outcome: reconcile.Done}
+}
+
+func incarnation(o reconcile.Order) string { return fmt.Sprint(o.Replica, " ", o.Generation) }
+
+// mayStop holds an order to stop against the rule that nothing which works is
+// taken down on a suspicion.
+func (w *world) mayStop(o reconcile.Order, p *process) {
+	at, seen := w.emitted[o.Replica]
+	if !seen || w.now.Sub(at) >= w.cfg.LostAfter || !w.whole(o.Replica, p.spec) || w.retired[o.Replica] {
+		return
+	}
+	w.t.Fatalf("%v: %v is stopped (%s), and its replica had a token %v ago", w.now, o.Shard, o.Reason, w.now.Sub(at))
+}
+
+// check holds what the core says against what must be so at any moment.
+func (w *world) check(v *reconcile.View) {
+	taken := map[string]string{}
+	for _, r := range v.Replicas {
+		if r.State == reconcile.Draining {
+			w.retired[r.ID] = true
+		}
+		fabrics := map[string]bool{}
+		for _, s := range r.Shards {
+			m := w.machine(s.Node)
+			fabrics[m.fabric] = true
+			for _, card := range s.Cards {
+				if other := taken[card]; other != "" {
+					w.t.Fatalf("%v: card %s is of %s and of %s", w.now, card, other, r.ID)
+				}
+				taken[card] = r.ID
+			}
+		}
+		if len(r.Shards) > 1 && len(fabrics) > 1 {
+			w.t.Fatalf("%v: %s is on two fabrics: %+v", w.now, r.ID, r.Shards)
+		}
+	}
+	for _, e := range w.endpoints {
+		if _, there := w.cat.Resolve(e.Model); !there {
+			w.t.Fatalf("%v: %s of %s is published, which is not in the catalog", w.now, e.Replica, e.Model)
+		}
+	}
+}
+
+// kill ends a machine with all that runs on it; revive starts it again.
+func (m *machine) kill()   { m.up, m.shards = false, map[engines.ShardID]*process{} }
+func (m *machine) revive() { m.up = true }
+
+// until lets time pass until a condition holds, at most so many seconds.
+func (w *world) until(seconds int, what string, holds func() bool) {
+	w.t.Helper()
+	for range seconds {
+		if holds() {
+			return
+		}
+		w.pass()
+	}
+	if !holds() {
+		w.t.Fatalf("%v: not within %d s: %s\n%s", w.now, seconds, what, w.describe())
+	}
+}
+
+func (w *world) forSeconds(n int) {
+	for range n {
+		w.pass()
+	}
+}
+
+// serves is how many replicas of a model routers may use, that really work.
+func (w *world) serves(model string) (n int) {
+	for _, e := range w.endpoints {
+		if e.Model == model && w.serving(e) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) describe() string {
+	if w.core == nil {
+		return "the control plane is down"
+	}
+	var text strings.Builder
+	for _, m := range w.core.View().Models {
+		fmt.Fprintf(&text, "%s: %d wanted, %d ready, %d coming, %d leaving, %d lost; after %v; %s\n",
+			m.Name, m.Wanted, m.Ready, m.Coming, m.Leaving, m.Lost, m.After.Sub(w.now), m.Reason)
+	}
+	for _, r := range w.core.View().Replicas {
+		fmt.Fprintf(&text, "%s %v since %v (%s) held %q leaving %q\n", r.ID, r.State, w.now.Sub(r.Since), r.Reason, r.Held, r.Leaving)
+		for _, s := range r.Shards {
+			fmt.Fprintf(&text, "   %s %v", s.Node, s.Cards)
+			if s.Status != nil {
+				text.WriteString(" " + s.Status.State.String())
+			}
+			text.WriteByte('\n')
+		}
+	}
+	for _, m := range w.machines {
+		fmt.Fprintf(&text, "%s up=%v agent=%v link=%v cordon=%v: %d shards\n", m.id, m.up, m.agent, m.link, m.cordon, len(m.shards))
+	}
+	return text.String()
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+var _ fataler = (*testing.T)(nil)
