@@ -114,8 +114,12 @@ func notJSONType() *openai.Error {
 // notFound says what is wrong with a path that is not served.
 func notFound(r *http.Request) *openai.Error {
 	e := openai.NotFound(r.Method, r.URL.Path)
-	if strings.HasPrefix(r.URL.Path, twice) {
+	switch {
+	case strings.HasPrefix(r.URL.Path, twice):
 		e.Message = "The path begins with /v1/v1: your client adds /v1 by itself. Use a base URL that does not end in /v1."
+	case azure(r.URL.Path):
+		e.Message = "The path is one of Azure's API, which is not served here. Use your SDK's client for OpenAI, not the one for Azure, " +
+			"with a base URL that ends in /v1 and the model's name in place of a deployment's."
 	}
 	return e
 }

@@ -111,9 +111,14 @@ type Estimate struct {
 	Model    string // canonical
 	Work     Work
 	// PromptBytes is the length of the prompt, and BodyBytes that of all that was
-	// sent: a token takes at least a byte of it.
+	// sent: a token takes at least a byte of it. Where a model reads pairs of texts,
+	// what is read anew for each pair counts as often: in PromptBytes the texts, in
+	// BodyBytes all that was sent but for the lists that the pairs are taken from.
 	PromptBytes int
 	BodyBytes   int64
+	// Pairs is how many pairs of texts the model reads, as a query with each of the
+	// documents to be ranked; 0 if it reads none.
+	Pairs int64
 	// Refers: the prompt begins with what an engine keeps of an earlier answer, and
 	// so has more than what was sent.
 	Refers bool

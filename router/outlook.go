@@ -161,7 +161,7 @@ func (rt *Router) Outlook(q *Question) (*Outlook, error) {
 		return nil, unknownModel(catalog, &q.Identity, peek.Model)
 	}
 	o := &Outlook{
-		At: now, Path: at.label, Asked: peek.Model, Stream: peek.Stream, PromptBytes: peek.PromptSpan.Len(),
+		At: now, Path: at.label, Asked: peek.Model, Stream: peek.Stream, PromptBytes: at.promptBytes(&peek),
 		MaxTokens: int(min(peek.MaxTokens, 1<<30)), Charged: rt.deps.Charger != nil,
 		Retries: rt.cfg.Retries, RetriesLeft: rt.budget.left(now),
 	}

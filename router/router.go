@@ -254,7 +254,7 @@ func (c *call) infer(data []byte) *openai.Error {
 		}
 	}
 	c.metrics = rt.metrics.model(m.Name)
-	o.Model, o.Stream, o.PromptBytes = m.Name, c.peek.Stream, c.peek.PromptSpan.Len()
+	o.Model, o.Stream, o.PromptBytes = m.Name, c.peek.Stream, c.route.promptBytes(&c.peek)
 	o.Session = c.session()
 	rt.budget.request(o.Start)
 
@@ -262,8 +262,12 @@ func (c *call) infer(data []byte) *openai.Error {
 	if c.spool != nil {
 		size = c.spool.size
 	}
+	pairs := int64(0)
+	if c.route.pairs {
+		pairs, size = c.peek.Pairs(), c.peek.MostPairBytes(size)
+	}
 	if err := c.pay(Estimate{
-		Model: m.Name, PromptBytes: o.PromptBytes, BodyBytes: size, Refers: c.peek.HasPrevious || c.peek.HasConversation,
+		Model: m.Name, PromptBytes: o.PromptBytes, BodyBytes: size, Pairs: pairs, Refers: c.peek.HasPrevious || c.peek.HasConversation,
 		Several:   c.route.work == WorkRead || c.route.label == otherLabel,
 		MaxTokens: c.peek.MaxTokens, Bounded: c.peek.Bounded(c.route.path), Answers: max(1, c.peek.Choices*c.peek.Prompts),
 	}); err != nil {

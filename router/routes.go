@@ -1,6 +1,7 @@
 package router
 
 import (
+	"math"
 	"net/http"
 	"path"
 	"slices"
@@ -41,6 +42,17 @@ type route struct {
 	// prompt: an engine reads a prompt and continues it, so that what it has read
 	// before is of use.
 	prompt bool
+	// pairs: a model may read pairs of texts, one of which stands in the body once.
+	pairs bool
+}
+
+// promptBytes is how many bytes of prompt a model reads for the request.
+func (rt *route) promptBytes(p *openai.Peek) int {
+	n := p.PromptSpan.Len()
+	if rt.pairs {
+		n = max(n, int(min(p.PairBytes(), math.MaxInt)))
+	}
+	return n
 }
 
 type routeKind uint8
@@ -59,14 +71,20 @@ const otherLabel = "other"
 // twice is what a client asks for that adds /v1 to a base URL which has it.
 const twice = "/v1/v1/"
 
+// azure reports whether clients for Azure made the path: below /openai, or, where they
+// were given a base URL, with a deployment in place of a model.
+func azure(p string) bool {
+	return strings.HasPrefix(p, "/openai/") || strings.HasPrefix(p, "/v1/deployments/") || strings.HasPrefix(p, "/deployments/")
+}
+
 // inferencePaths are the paths with a name of their own. Every other POST below
 // /v1/ that carries a model goes to an engine, too, and is shown as "other".
 var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant table
 	"/v1/chat/completions":      {usage: true, prompt: true},
 	"/v1/completions":           {usage: true, prompt: true},
 	"/v1/embeddings":            {work: WorkRead},
-	"/v1/rerank":                {work: WorkRead},
-	"/v1/score":                 {work: WorkRead},
+	rerank:                      {work: WorkRead, pairs: true},
+	"/v1/score":                 {work: WorkRead, pairs: true},
 	"/v1/responses":             {dialect: openai.DialectResponses, stores: true, prompt: true},
 	responsesTokens:             {dialect: openai.DialectResponses, open: true, work: WorkNone},
 	responsesCompact:            {dialect: openai.DialectResponses, open: true},
@@ -80,6 +98,13 @@ var inferencePaths = map[string]route{ //nolint:gochecknoglobals // constant tab
 	"/v1/messages/count_tokens": {dialect: openai.DialectMessages, shape: shapeAnthropic, work: WorkNone},
 	"/tokenize":                 {work: WorkNone},
 }
+
+// rerank is where most engines rank texts. Cohere's clients ask for it under the
+// second version of its API, which has the same bodies and which vLLM alone serves.
+const (
+	rerank   = "/v1/rerank"
+	rerankV2 = "/v2/rerank"
+)
 
 // What takes a model below /v1/responses/. All else there speaks of one response.
 const (
@@ -115,6 +140,9 @@ var adminPaths = map[string]bool{ //nolint:gochecknoglobals // constant table
 func lookup(r *http.Request) route {
 	p := r.URL.Path
 	if r.URL.RawPath == "" {
+		if p == rerankV2 {
+			p = rerank
+		}
 		rt, ok := inferencePaths[p]
 		if !ok && !strings.HasPrefix(p, "/v1/") {
 			// Half of the clients are given a base URL without /v1.
@@ -147,11 +175,11 @@ func lookup(r *http.Request) route {
 		return route{kind: routeModels, label: p, shape: sh, work: WorkNone}
 	case strings.HasPrefix(p, "/v1/models/"):
 		return route{kind: routeModel, label: "/v1/models/{model}", shape: sh, work: WorkNone}
-	case strings.HasPrefix(p, "/v1/") && !strings.HasPrefix(p, twice) && plain(r.URL.EscapedPath(), p):
+	case strings.HasPrefix(p, "/v1/") && !strings.HasPrefix(p, twice) && !azure(p) && plain(r.URL.EscapedPath(), p):
 		if lower := strings.ToLower(p); adminPaths[lower] || kept(lower) {
 			break
 		}
-		return route{kind: routeInference, label: otherLabel, path: p, shape: sh, dialect: openai.DialectChat, open: true, work: WorkAnswer}
+		return route{kind: routeInference, label: otherLabel, path: p, shape: sh, dialect: openai.DialectChat, open: true, work: WorkAnswer, pairs: true}
 	}
 	return route{kind: routeNone, label: otherLabel, shape: sh, work: WorkNone}
 }

@@ -66,7 +66,7 @@ func (r *Rates) set(h map[string][]string, names *[6]string, times bool) {
 				}
 				text = at.UTC().AppendFormat(text, time.RFC3339)
 			} else {
-				text = append(text, ceil(rate.Reset, time.Millisecond).String()...)
+				text = appendMillis(text, rate.Reset)
 			}
 			ends[3*i+2] = len(text)
 		}
@@ -79,6 +79,33 @@ func (r *Rates) set(h map[string][]string, names *[6]string, times bool) {
 			from = end
 		}
 	}
+}
+
+// appendMillis appends a duration, which is not negative, rounded up to the
+// millisecond, as [time.Duration.String] has it, which would take memory for each.
+func appendMillis(b []byte, d time.Duration) []byte {
+	ms := int64(ceil(d, time.Millisecond) / time.Millisecond)
+	if ms < 1000 {
+		if ms == 0 {
+			return append(b, "0s"...)
+		}
+		return append(strconv.AppendInt(b, ms, 10), "ms"...)
+	}
+	minutes, ms := ms/60_000, ms%60_000
+	if minutes >= 60 {
+		b = append(strconv.AppendInt(b, minutes/60, 10), 'h')
+	}
+	if minutes > 0 {
+		b = append(strconv.AppendInt(b, minutes%60, 10), 'm')
+	}
+	b = strconv.AppendInt(b, ms/1000, 10)
+	if ms %= 1000; ms > 0 {
+		b = append(b, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10))
+		for b[len(b)-1] == '0' {
+			b = b[:len(b)-1]
+		}
+	}
+	return append(b, 's')
 }
 
 // ceil rounds up to a multiple of unit.

@@ -7,7 +7,8 @@ import (
 )
 
 // buffer is a bounded queue of rows. What is taken from it stays in it until it
-// is dropped from its front, so that the bound holds for rows under way, too.
+// is dropped from its front, so that the bound holds for rows under way, too, and
+// none is copied for the store.
 type buffer struct {
 	mu     sync.Mutex
 	rows   []storage.Usage // guarded by mu; a ring, its size the bound
@@ -29,26 +30,26 @@ func (b *buffer) put(u *storage.Usage) (n int, open, ok bool) {
 	return b.n, true, true
 }
 
-// front copies the first rows into dst, at most its capacity.
-func (b *buffer) front(dst []storage.Usage) []storage.Usage {
+// front returns the first rows, at most most; fewer where they stand at the end of the
+// ring. They are the caller's to read until it drops them.
+func (b *buffer) front(most int) []storage.Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	dst = dst[:0]
-	for i := range min(b.n, cap(dst)) {
-		dst = append(dst, b.rows[(b.first+i)%len(b.rows)])
-	}
-	return dst
+	n := min(b.n, most, len(b.rows)-b.first)
+	return b.rows[b.first : b.first+n : b.first+n]
 }
 
 // drop forgets the first n rows and what they hold on to.
 func (b *buffer) drop(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for range n {
-		b.rows[b.first] = storage.Usage{}
-		b.first = (b.first + 1) % len(b.rows)
+	for n > 0 {
+		some := min(n, len(b.rows)-b.first)
+		clear(b.rows[b.first : b.first+some])
+		b.first = (b.first + some) % len(b.rows)
+		b.n -= some
+		n -= some
 	}
-	b.n -= n
 }
 
 func (b *buffer) len() int {

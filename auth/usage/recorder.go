@@ -78,21 +78,20 @@ func (r *Recorder) Run(ctx context.Context) error {
 	wg.Go(func() { r.prune(ctx) })
 	tick := time.NewTicker(r.cfg.FlushInterval)
 	defer tick.Stop()
-	batch := make([]storage.Usage, 0, r.cfg.BatchRows)
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			r.flush(ctx, batch, false)
+			r.flush(ctx, false)
 		case <-r.ready:
 			if r.buffer.len() >= r.cfg.BatchRows { // not written since it was said
-				r.flush(ctx, batch, false)
+				r.flush(ctx, false)
 			}
 		}
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.DrainTimeout)
 	defer cancel()
-	r.flush(end, batch, true)
+	r.flush(end, true)
 	if lost := r.buffer.end(); lost > 0 {
 		r.metrics.ended.Add(float64(lost))
 		r.log.Error("usage could not be kept before the end", "rows", lost)
@@ -103,22 +102,24 @@ func (r *Recorder) Run(ctx context.Context) error {
 // flush writes a batch, and others while they are full, however often it must try,
 // until ctx is done. What has come meanwhile waits for others, unless all is to be
 // written: else a busy gateway would write many small batches, which cost the more.
-func (r *Recorder) flush(ctx context.Context, batch []storage.Usage, all bool) {
+func (r *Recorder) flush(ctx context.Context, all bool) {
 	const first, last = 100 * time.Millisecond, time.Second // a store that is away is asked in vain, and rows are dropped meanwhile
 	wait := first
 	away := false
+	left := min(r.buffer.len(), r.cfg.BatchRows) // of the batch, which the buffer's end may divide
 	for ctx.Err() == nil {
-		batch = r.buffer.front(batch)
+		batch := r.buffer.front(r.cfg.BatchRows)
 		if len(batch) == 0 {
 			return
 		}
 		kept, err := r.write(ctx, batch)
 		r.buffer.drop(kept)
+		left -= kept
 		if err == nil {
 			if away {
 				r.log.Info("usage is kept again", "waiting", r.buffer.len())
 			}
-			if !all && r.buffer.len() < r.cfg.BatchRows {
+			if !all && left <= 0 && r.buffer.len() < r.cfg.BatchRows {
 				return
 			}
 			wait, away = first, false

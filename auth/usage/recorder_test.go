@@ -348,3 +348,21 @@ func TestBatchesAreFull(t *testing.T) {
 		}
 	})
 }
+
+// Rows that stand at both ends of the buffer wait no longer than others.
+func TestBatchOverTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := usage.DefaultConfig()
+		cfg.BufferRows, cfg.BatchRows, cfg.FlushInterval = 10, 10, time.Minute
+		r := start(t, cfg)
+		defer r.end()
+		for n := range 5 {
+			r.record(7)
+			time.Sleep(cfg.FlushInterval)
+			synctest.Wait()
+			if got := r.store.len(); got != 7*(n+1) {
+				t.Errorf("%d rows are kept after interval %d, want all %d", got, n+1, 7*(n+1))
+			}
+		}
+	})
+}

@@ -20,6 +20,7 @@ type Endpoint struct {
 	breaker  breaker
 
 	lastUsed atomic.Int64 // Unix nanoseconds, 0 never
+	moved    atomic.Int64 // Unix nanoseconds, 0 never
 	tickets  *ticketPool
 
 	spec       Spec
@@ -96,7 +97,22 @@ func (e *Endpoint) Load() *LoadState { return e.load.Load() }
 
 // SetLoad replaces the measurement. The endpoint keeps l, which must not
 // change from here on; nil forgets the last one.
-func (e *Endpoint) SetLoad(l *LoadState) { e.load.Store(l) }
+//
+// One that says something else than the last one shows that the engine works:
+// see [Endpoint.Moved].
+func (e *Endpoint) SetLoad(l *LoadState) {
+	if was := e.load.Swap(l); was != nil && l != nil && was.Load != l.Load {
+		e.moved.Store(l.At.UnixNano())
+	}
+}
+
+// Moved returns when a measurement was last another one than that before it, and
+// false if none was in this instance's life: counters and gauges of an engine
+// that hangs, or has nothing to do, stand.
+func (e *Endpoint) Moved() (time.Time, bool) {
+	at := e.moved.Load()
+	return time.Unix(0, at), at != 0
+}
 
 // Touch notes that the endpoint was used at now. An earlier time than the one
 // noted is ignored.

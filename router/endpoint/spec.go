@@ -79,7 +79,8 @@ type Spec struct {
 	// is, since engines that do not order by it refuse or ignore it.
 	PriorityOrder engines.PriorityOrder `yaml:"-"`
 	// Engine is what runs there. Default "" which, like auto, lets the metrics
-	// page tell.
+	// page tell. A name of an adapter's own is one too: of such an engine nothing
+	// is read or relied on but what the router was told of it.
 	Engine engines.Name `yaml:"engine"`
 	// Models are what the endpoint serves. Required: at least one.
 	Models []Model `yaml:"models"`
@@ -96,6 +97,13 @@ type Spec struct {
 	SkipIdentity bool `yaml:"skip_identity"`
 	// KVEvents is where the engine tells what its KV cache holds. Default: nowhere.
 	KVEvents KVEvents `yaml:"kv_events"`
+	// Start names the start of what runs there: another one is another endpoint, with
+	// counters and a cache of its own. Default "": nobody tells starts apart.
+	Start string `yaml:"-"`
+	// Unproven: whether the engine looks at Secret is not known, so that an answer
+	// proves nothing by it, and what is asked of an engine without a key is asked of
+	// this one too. Default false.
+	Unproven bool `yaml:"-"`
 }
 
 // Validate reports every fault of the spec, joined. Each begins with the key
@@ -148,8 +156,8 @@ func (s Spec) problems(prefix string) []error {
 	if s.PriorityOrder > engines.PriorityHighFirst {
 		add("priority_order: %d is unknown; want low first, high first or unset", s.PriorityOrder)
 	}
-	if !s.Engine.Detected() && !s.Engine.Known() {
-		add("engine: %q is unknown; want auto or one of %v", s.Engine, engines.Names())
+	if !s.Engine.Detected() && !s.Engine.Usable() {
+		add("engine: %.80q is no engine's name; want auto or one such as %v", s.Engine, engines.Names())
 	}
 	if len(s.Models) == 0 {
 		add("models: is empty; want at least one model")
@@ -248,5 +256,6 @@ func (s Spec) equal(o Spec) bool {
 	return s.ID == o.ID && s.URL == o.URL && s.Pool == o.Pool && s.Weight == o.Weight &&
 		s.MaxRunning == o.MaxRunning && s.PriorityOrder == o.PriorityOrder &&
 		s.Engine == o.Engine && s.Secret == o.Secret && s.CAFile == o.CAFile && s.SkipIdentity == o.SkipIdentity && s.KVEvents == o.KVEvents &&
+		s.Start == o.Start && s.Unproven == o.Unproven &&
 		slices.Equal(s.Models, o.Models)
 }

@@ -144,9 +144,10 @@ func TestAdmissionCapacity(t *testing.T) {
 // An endpoint that becomes another engine under the same name is not taken for the
 // one before.
 func TestAdmissionForgetsWithTheInstance(t *testing.T) {
+	t.Parallel()
 	small := newSim(t, func(c *sim.Config) {
 		c.MaxNumSeqs = 2
-		c.Timing.Step = 20 * time.Millisecond
+		c.Timing.Step = 10 * time.Millisecond
 	})
 	large := newSim(t, nil)
 	cfg := admitting(at("e", small.url))

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/llmgw/llmgw/engines/sim"
 	"github.com/llmgw/llmgw/engines/sim/simtest"
 	"github.com/llmgw/llmgw/router/gateway"
@@ -19,6 +21,7 @@ import (
 // clients ask again as soon as they have an answer.
 func flooded(t *testing.T, bronze int, admission bool) (platinum []time.Duration, done int) {
 	t.Helper()
+	const running = 8 // of one engine
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		var servers, clients sync.WaitGroup
@@ -30,7 +33,7 @@ func flooded(t *testing.T, bronze int, admission bool) (platinum []time.Duration
 		cfg.Admission.Core.QueueTTL = time.Hour
 		for _, id := range []string{"a", "b"} {
 			engineConfig := sim.DefaultConfig()
-			engineConfig.Model, engineConfig.MaxNumSeqs = "m", 8
+			engineConfig.Model, engineConfig.MaxNumSeqs = "m", running
 			engine, err := sim.New(engineConfig, sim.Deps{})
 			if err != nil {
 				t.Fatal(err)
@@ -42,7 +45,8 @@ func flooded(t *testing.T, bronze int, admission bool) (platinum []time.Duration
 			cfg.Endpoints = append(cfg.Endpoints, at(id, "http://"+id))
 			servers.Go(func() { _ = engine.Serve(ctx, ln) })
 		}
-		gw, err := gateway.New(cfg, gateway.Deps{Dial: network.Dial})
+		f := &fleet{t: t, reg: prometheus.NewRegistry()}
+		gw, err := gateway.New(cfg, gateway.Deps{Dial: network.Dial, Registerer: f.reg})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +74,15 @@ func flooded(t *testing.T, bronze int, admission bool) (platinum []time.Duration
 			})
 		}
 		time.Sleep(5 * time.Second)
+		// What was let in before the engines were seen to be full has to leave them.
+		// How long that takes depends on what came first of all that happens at the
+		// same time, which is no matter of this test.
+		for begin := time.Now(); admission && f.metric("llmgw_endpoint_inflight_requests") > 2*running; time.Sleep(50 * time.Millisecond) {
+			if time.Since(begin) > 10*time.Second {
+				t.Error("more requests stay at the engines than these run")
+				break
+			}
+		}
 		for range 40 {
 			status, took := ask(ctx, "platinum")
 			if status != 200 {

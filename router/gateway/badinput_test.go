@@ -291,6 +291,8 @@ func TestKnownPaths(t *testing.T) {
 		"/messages/count_tokens":    "/v1/messages/count_tokens",
 		"/v1/embeddings?a=b&c=%20+": "/v1/embeddings?a=b&c=%20+",
 		"/v1/rerank":                "/v1/rerank",
+		"/rerank":                   "/v1/rerank",
+		"/v2/rerank":                "/v1/rerank",
 		"/v1/score":                 "/v1/score",
 		"/v1/responses":             "/v1/responses",
 		"/tokenize":                 "/tokenize",

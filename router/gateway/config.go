@@ -103,7 +103,6 @@ func (c Config) validate(profiles []string) error {
 	errs = append(errs, under("prefix.", c.Prefix.validate()...)...)
 	errs = append(errs, c.validateAdmission()...)
 	errs = append(errs, c.validateRecorder()...)
-	errs = append(errs, under("", catalog.Validate(c.Models))...)
 	specs := make([]endpoint.Spec, len(c.Endpoints))
 	for i, e := range c.Endpoints {
 		specs[i] = e.Spec
@@ -122,7 +121,23 @@ func (c Config) validate(profiles []string) error {
 		}
 	}
 	errs = append(errs, under("", endpoint.ValidateSpecs(specs))...)
-	errs = append(errs, c.checkProfiles(profiles)...)
+	for i, s := range specs { // who writes another name has made a slip
+		if s.Engine.Usable() && !s.Engine.Known() {
+			errs = append(errs, fmt.Errorf("endpoints[%d].engine: %q is unknown; want auto or one of %v", i, s.Engine, engines.Names()))
+		}
+	}
+	errs = append(errs, checkProfile("router.default_profile", c.Router.Core.DefaultProfile, profiles))
+	errs = append(errs, under("", c.validateModels(profiles))...)
+	return errors.Join(errs...)
+}
+
+// validateModels reports what is wrong with the models. profiles are the routing
+// profiles that there are.
+func (c Config) validateModels(profiles []string) error {
+	errs := []error{catalog.Validate(c.Models)}
+	for i, m := range c.Models {
+		errs = append(errs, checkProfile(fmt.Sprintf("models[%d].routing_profile", i), m.RoutingProfile, profiles))
+	}
 	return errors.Join(errs...)
 }
 
@@ -156,19 +171,13 @@ func (r Router) core() router.Config {
 	return core
 }
 
-// checkProfiles checks the names of routing profiles against the known ones.
-func (c Config) checkProfiles(known []string) []error {
-	var errs []error
-	check := func(path, name string) {
-		if name != "" && !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("%s: %q is no routing profile; want one of %s", path, name, strings.Join(known, ", ")))
-		}
+// checkProfile checks the name of a routing profile against the known ones; the
+// empty one is the default.
+func checkProfile(path, name string, known []string) error {
+	if name == "" || slices.Contains(known, name) {
+		return nil
 	}
-	check("router.default_profile", c.Router.Core.DefaultProfile)
-	for i, m := range c.Models {
-		check(fmt.Sprintf("models[%d].routing_profile", i), m.RoutingProfile)
-	}
-	return errs
+	return fmt.Errorf("%s: %q is no routing profile; want one of %s", path, name, strings.Join(known, ", "))
 }
 
 // Warnings are things that are allowed and probably not meant, each beginning
@@ -187,15 +196,15 @@ func (c Config) Warnings() []string {
 	}
 	for i, m := range c.Models {
 		for j := 1; j < len(m.Prices); j++ {
-			if before, now := m.Prices[j-1], m.Prices[j]; before.Output > 0 && now.Output == 0 && now.Input > 0 {
-				out = append(out, fmt.Sprintf("models[%d].prices[%d].output: there is none, unlike in prices[%d], so answers of %q cost nothing from then on", i, j, j-1, m.Name))
+			if before, now := m.Prices[j-1], m.Prices[j]; before.Answers() > 0 && now.Answers() == 0 && now.Input > 0 {
+				out = append(out, fmt.Sprintf("models[%d].prices[%d].output: is 0, unlike in prices[%d], so answers of %q cost nothing from then on", i, j, j-1, m.Name))
 			}
 		}
-		paid := slices.ContainsFunc(m.Prices, func(p catalog.Price) bool { return p.Output > 0 })
+		paid := slices.ContainsFunc(m.Prices, func(p catalog.Price) bool { return p.Answers() > 0 })
 		if paid && m.MaxOutputTokens == 0 && m.ContextTokens == 0 {
 			out = append(out, fmt.Sprintf("models[%d].max_output_tokens: neither this nor context_tokens is set, so what an answer of %q may cost has no bound: keys with a budget must send max_tokens, or are refused", i, m.Name))
 		}
-		if !served[m.Name] && !slices.ContainsFunc(m.Aliases, func(a string) bool { return served[a] }) {
+		if m.Profile == nil && !served[m.Name] && !slices.ContainsFunc(m.Aliases, func(a string) bool { return served[a] }) {
 			out = append(out, fmt.Sprintf("models[%d].name: no endpoint serves %q; requests for it get its fallbacks, or 503", i, m.Name))
 		}
 	}

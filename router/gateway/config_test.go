@@ -214,11 +214,11 @@ func TestWarnings(t *testing.T) {
 	if len(got) != 1 || !strings.HasPrefix(got[0], "models[1].name: ") {
 		t.Errorf("got %q", got)
 	}
-	cfg.Models = []catalog.Model{{Name: "a", Prices: []catalog.Price{{Input: 1}}}} // what it writes is free
+	cfg.Models = []catalog.Model{{Name: "a", Prices: []catalog.Price{{Input: 1, Output: new(catalog.Money(0))}}}} // what it writes is free
 	if got := cfg.Warnings(); len(got) != 0 {
 		t.Errorf("free answers: got %q", got)
 	}
-	cfg.Models[0].Prices = []catalog.Price{{Input: 1, Output: 2}, {Input: 1}}
+	cfg.Models[0].Prices = []catalog.Price{{Input: 1, Output: new(catalog.Money(2))}, {Input: 1, Output: new(catalog.Money(0))}}
 	if got := cfg.Warnings(); !slices.EqualFunc(got, []string{"models[0].prices[1].output: ", "models[0].max_output_tokens: "}, strings.HasPrefix) {
 		t.Errorf("free from then on: got %q", got)
 	}

@@ -38,6 +38,7 @@ func events(t testing.TB, body string) []event {
 // After the first byte nobody else is asked: what the client gets is what the
 // first engine sent and one error event in the form of the API.
 func TestStreamCutAfterTheFirstByte(t *testing.T) {
+	t.Parallel()
 	const (
 		askedBody    = `{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}}`
 		created      = "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0}\n\n"

@@ -12,6 +12,7 @@ import (
 // Bodies with a content coding reach the engine decoded, as plain bodies of the
 // right length.
 func TestEncodedBodies(t *testing.T) {
+	t.Parallel()
 	var sent, header string
 	var length int64
 	e := newRaw(t, func(x *exchange) {

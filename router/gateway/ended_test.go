@@ -11,6 +11,7 @@ import (
 // same: its clients would take it for whole, or send all of it again. Where no
 // last event is known, the framing's word holds.
 func TestStreamsWithoutTheirEnd(t *testing.T) {
+	t.Parallel()
 	const (
 		created     = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\"},\"sequence_number\":0}\n\n"
 		completed   = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\",\"usage\":{\"input_tokens\":7,\"output_tokens\":2}},\"sequence_number\":1}\n\n"
@@ -77,6 +78,7 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 // The end of a stream is seen however badly it is framed, and nothing of an event
 // that broke off reaches the client.
 func TestFramingOfTheLastEvent(t *testing.T) {
+	t.Parallel()
 	const (
 		done   = "data: [DONE]"
 		finish = `data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`

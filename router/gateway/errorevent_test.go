@@ -24,6 +24,7 @@ func failing(ev string) func(*exchange) {
 // An engine that begins every answer and fails each before its first content is
 // the least loaded of all; it must not draw the traffic.
 func TestErrorEventsAreNoBlackHole(t *testing.T) {
+	t.Parallel()
 	bad := newRaw(t, failing(errorEvent(500)))
 	other := newRaw(t, good)
 	f := newFleet(t, config(at("bad", bad.url), at("good", other.url)))
@@ -51,6 +52,7 @@ func TestErrorEventsAreNoBlackHole(t *testing.T) {
 // An error event that comes first is what its words say: the client's mistake,
 // load, or a failure.
 func TestErrorEventThatComesFirst(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, ev string
 		retried  bool

@@ -94,6 +94,7 @@ func TestExplainTakesNothing(t *testing.T) {
 
 // What is explained with certainty is what then happens.
 func TestExplainIsWhatHappens(t *testing.T) {
+	t.Parallel()
 	e := newRaw(t, good)
 	cfg := config(at("a", e.url), at("b", e.url), at("c", e.url))
 	cfg.Models = []catalog.Model{{Name: "m", Aliases: []string{"alias"}}}

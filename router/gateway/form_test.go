@@ -46,6 +46,7 @@ func (f *fleet) form(path, body string, header ...string) answer {
 // wherever the model stands; what is too long for memory is in a file without a
 // name meanwhile.
 func TestForms(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, path := range []string{transcriptions, "/v1/audio/translations", "/v1/images/edits", "/v1/images/variations", "/audio/transcriptions"} {
 		for _, size := range []int{0, 100, 1<<20 - 600, 3 << 20} {
@@ -121,6 +122,7 @@ func TestFormRetried(t *testing.T) {
 
 // Behind TLS a form may still be read when its answer has come.
 func TestFormsBehindTLS(t *testing.T) {
+	t.Parallel()
 	early, ca1 := newTLS(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	whole, ca2 := newTLS(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
@@ -238,6 +240,7 @@ func TestFormsWithoutADisk(t *testing.T) {
 
 // All that is in files at a time is bounded; when one goes the next fits.
 func TestSpoolIsBounded(t *testing.T) {
+	t.Parallel()
 	arrived, answer := make(chan struct{}, 2), make(chan struct{})
 	e := newRaw(t, func(x *exchange) { arrived <- struct{}{}; <-answer; x.write(document(200, transcript)) })
 	cfg := config(at("a", e.url))
@@ -295,6 +298,7 @@ func TestFormAbandoned(t *testing.T) {
 
 // Forms are decoded as other bodies are.
 func TestFormEncoded(t *testing.T) {
+	t.Parallel()
 	var arrived []byte
 	e := newRaw(t, func(x *exchange) { arrived = x.body; x.write(document(200, transcript)) })
 	cfg := config(at("a", e.url))

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/llmgw/llmgw/engines/tgi"
 	"github.com/llmgw/llmgw/engines/trtllm"
 	"github.com/llmgw/llmgw/engines/vllm"
+	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/gateway/flight"
@@ -63,6 +65,10 @@ type Deps struct {
 	// AssumedOutputTokens is how long an answer is assumed to be, for limits of
 	// tokens a minute, where the request does not bound it. 0 is 1000.
 	AssumedOutputTokens int64
+
+	// Follows: the models are those that a control plane tells ([Gateway.Follow] with
+	// its models, or [Gateway.SetModels]), and no reload replaces them.
+	Follows bool
 
 	// Profiles are routing profiles added to the built-in ones; one of the same
 	// name replaces it.
@@ -113,14 +119,23 @@ type Gateway struct {
 	trust     *trust
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil is TCP
 	profiles  []string                                                          // names that models may use
+	follows   bool                                                              // Reload leaves the models as they are
 
-	mu sync.Mutex // one Reload at a time
+	mu       sync.Mutex      // one change at a time
+	declared []endpoint.Spec // guarded by mu; the endpoints as Reload was told of them
+	listed   []catalog.Model // guarded by mu; the models as told last
+	replicas []Replica       // guarded by mu; as told last
+	// known are the endpoints that are replicas, those included that are gone and
+	// have requests; guarded by mu.
+	known map[*endpoint.Endpoint]followed
 }
 
 // New validates cfg, reads the keys and authorities that it names, and returns a
 // Gateway. It starts nothing and dials nothing; call Run.
 func New(cfg Config, deps Deps) (*Gateway, error) {
-	g := &Gateway{log: deps.Logger, trust: newTrust(), dial: deps.Dial, profiles: schedule.ProfileNames()}
+	g := &Gateway{
+		log: deps.Logger, trust: newTrust(), dial: deps.Dial, profiles: schedule.ProfileNames(), follows: deps.Follows, known: map[*endpoint.Endpoint]followed{},
+	}
 	for _, p := range deps.Profiles {
 		g.profiles = append(g.profiles, p.Name)
 	}
@@ -203,7 +218,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 // Reload replaces the models and the endpoints by those of cfg; requests under
 // way end on what they began with. An endpoint that stays as it was keeps its
 // connections, counters and breaker. On error nothing has changed. The other
-// parts of cfg are looked at by New only.
+// parts of cfg are looked at by New only. Of a gateway that follows, the models stay.
 func (g *Gateway) Reload(cfg Config) error {
 	if err := cfg.validate(g.profiles); err != nil {
 		return fmt.Errorf("gateway: %w", err)
@@ -214,14 +229,48 @@ func (g *Gateway) Reload(cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
-	cat, err := newCatalog(cfg.Models, specs)
+	if err := g.trust.load(specs); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if g.follows {
+		return g.replace(g.listed, specs, g.replicas)
+	}
+	if err := g.replace(cfg.Models, specs, g.replicas); err != nil {
+		return err
+	}
+	for _, w := range cfg.Warnings() {
+		g.log.Warn("configuration", "warning", w)
+	}
+	return nil
+}
+
+// SetModels replaces the models alone; the endpoints stay, and requests under way
+// end on what they began with. On error nothing has changed. models is not changed
+// or kept.
+func (g *Gateway) SetModels(models []catalog.Model) error {
+	if err := (Config{Models: models}).validateModels(g.profiles); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.replace(models, g.declared, g.replicas)
+}
+
+// CheckModel returns what is wrong with a model for this gateway that is right by
+// itself. Each fault begins with the path of a key of the entry.
+func (g *Gateway) CheckModel(m *catalog.Model) error {
+	return checkProfile("routing_profile", m.RoutingProfile, g.profiles)
+}
+
+// replace makes models and endpoints those that requests are resolved by. The
+// caller has mu.
+func (g *Gateway) replace(models []catalog.Model, declared []endpoint.Spec, replicas []Replica) error {
+	specs := slices.Concat(declared, replicaSpecs(models, replicas))
+	cat, err := newCatalog(models, specs)
 	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	next := newView(cat, g.models.versions.Add(1))
-	if err := g.trust.load(specs); err != nil {
-		return fmt.Errorf("gateway: %w", err)
-	}
 	// A model must not be resolved before somebody can serve it, nor after.
 	if old := g.models.at.Load(); old == nil {
 		g.models.at.Store(next)
@@ -232,11 +281,10 @@ func (g *Gateway) Reload(cfg Config) error {
 	}
 	g.prefixes.sync(g.endpoints.Snapshot().All())
 	g.models.at.Store(next)
+	g.note(replicas)
+	g.declared, g.listed, g.replicas = declared, slices.Clone(models), replicas
 	if g.endpoints.Snapshot() != before {
-		g.tell(specs)
-	}
-	for _, w := range cfg.Warnings() {
-		g.log.Warn("configuration", "warning", w)
+		g.tell(specs[:len(declared)])
 	}
 	return nil
 }

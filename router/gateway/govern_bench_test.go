@@ -56,7 +56,7 @@ func governed(tb testing.TB) (request func()) {
 	recorder, err := usage.New(usageCfg, usage.Deps{Log: noStore{}})
 	must(err)
 	cfg := DefaultConfig()
-	cfg.Models = []catalog.Model{{Name: "m", MaxOutputTokens: 1000, Prices: []catalog.Price{{Input: 150_000_000, Output: 600_000_000}}}}
+	cfg.Models = []catalog.Model{{Name: "m", MaxOutputTokens: 1000, Prices: []catalog.Price{{Input: 150_000_000, Output: new(catalog.Money(600_000_000))}}}}
 	g, err := New(cfg, Deps{Authenticator: authn, Limiter: limiter, Usage: recorder, RouterID: "router-1"})
 	must(err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -70,11 +70,12 @@ func TestWorstIsTheWorst(t *testing.T) {
 		cached := catalog.Money(small.Draw(t, "cached"))
 		m := catalog.Model{
 			Name: "m", ContextTokens: small.Draw(t, "context"), MaxOutputTokens: small.Draw(t, "most"),
-			Prices: []catalog.Price{{Input: catalog.Money(small.Draw(t, "input")), CachedInput: &cached, Output: catalog.Money(small.Draw(t, "output"))}},
+			Prices: []catalog.Price{{Input: catalog.Money(small.Draw(t, "input")), CachedInput: &cached, Output: new(catalog.Money(small.Draw(t, "output")))}},
 		}
 		e := router.Estimate{
 			Work: rapid.SampledFrom([]router.Work{router.WorkRead, router.WorkAnswer}).Draw(t, "work"), Answers: rapid.Int64Range(1, 4).Draw(t, "answers"),
 			BodyBytes: small.Draw(t, "bytes"), MaxTokens: small.Draw(t, "max"), Bounded: rapid.Bool().Draw(t, "bounded"), Refers: rapid.Bool().Draw(t, "refers"), Several: rapid.Bool().Draw(t, "several"),
+			Pairs: rapid.Int64Range(0, 5).Draw(t, "pairs"),
 		}
 		e.Bounded = e.Bounded && e.MaxTokens > 0 // as a router has it
 		at := time.Unix(0, 0)
@@ -87,7 +88,7 @@ func TestWorstIsTheWorst(t *testing.T) {
 		}
 		// What an engine may say.
 		window := m.ContextTokens * e.Answers
-		input := e.BodyBytes
+		input := e.BodyBytes + e.Pairs*pairTokens
 		windowed := m.ContextTokens > 0 && !e.Several
 		if e.Refers && windowed {
 			input = window

@@ -81,7 +81,18 @@ func (v *governor) estimate(e *router.Estimate) int64 {
 	}
 }
 
-func textTokens(text int64) int64 { return (text + bytesPerToken - 1) / bytesPerToken }
+func textTokens(text int64) int64 {
+	whole := text / bytesPerToken
+	if text%bytesPerToken > 0 {
+		whole++
+	}
+	return whole
+}
+
+// pairTokens is what an engine puts around a pair of texts at most: three or four
+// tokens where the model has places for two, and a template where it is one that
+// chats. The longest of those that come with vLLM have some 90.
+const pairTokens = 128
 
 // worst is the most that the request can cost, at the dearest of its model and of
 // those that may stand in for it; known is false if that of one has no bound.
@@ -111,7 +122,7 @@ func worstOf(m *catalog.Model, e *router.Estimate, at time.Time) (nanos int64, k
 	if !ok {
 		return 0, true
 	}
-	input := e.BodyBytes
+	input := plus(e.BodyBytes, times(e.Pairs, pairTokens))
 	window := int64(math.MaxInt64)
 	if m.ContextTokens > 0 && !e.Several {
 		window = times(m.ContextTokens, e.Answers)
@@ -138,7 +149,7 @@ func worstOf(m *catalog.Model, e *router.Estimate, at time.Time) (nanos int64, k
 // priceAt is the model's price in the terms of package usage.
 func priceAt(m *catalog.Model, at time.Time) (usage.Price, bool) {
 	p, ok := m.PriceAt(at)
-	return usage.Price{Input: int64(p.Input), CachedInput: int64(p.Cached()), Output: int64(p.Output)}, ok
+	return usage.Price{Input: int64(p.Input), CachedInput: int64(p.Cached()), Output: int64(p.Answers())}, ok
 }
 
 // times is a product, at most what an int64 holds. Neither factor is negative.

@@ -231,7 +231,7 @@ func bearer(text string) []string { return []string{"Authorization", "Bearer " +
 
 // priced is a model of which a token of prompt costs 1000 nanos, one of answer 2000.
 func priced(name string, fallbacks ...string) catalog.Model {
-	return catalog.Model{Name: name, Fallbacks: fallbacks, MaxOutputTokens: 100, Prices: []catalog.Price{{Input: 1_000_000_000, Output: 2_000_000_000}}}
+	return catalog.Model{Name: name, Fallbacks: fallbacks, MaxOutputTokens: 100, Prices: []catalog.Price{{Input: 1_000_000_000, Output: new(catalog.Money(2_000_000_000))}}}
 }
 
 // worst is the most that chatBody and streamBody cost at those prices.
@@ -352,6 +352,7 @@ func TestRotatedKeysShareWhatIsCounted(t *testing.T) {
 
 // Whoever's key may hear how endpoints are chosen is told; others are not.
 func TestKeyMayExplain(t *testing.T) {
+	t.Parallel()
 	e := newRaw(t, good)
 	g := newGoverned(t, config(at("e", e.url)), nil)
 	for _, may := range []bool{false, true} {
@@ -366,6 +367,7 @@ func TestKeyMayExplain(t *testing.T) {
 // What a client who leaves has got is what is charged, within a piece, and its
 // engine stops.
 func TestDisconnectIsCharged(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		engine string
@@ -464,6 +466,7 @@ var requestIDs = regexp.MustCompile(`req_[0-9a-f]{32}`)
 
 // A key reaches what its list names, by whatever path and name, and nothing else.
 func TestRestrictedKeyWalksTheRoutes(t *testing.T) {
+	t.Parallel()
 	mine, other := newRaw(t, good), newRaw(t, good)
 	cfg := config(at("m", mine.url, "m"), at("n", other.url, "n"), at("f", deadURL(t), "f"))
 	cfg.Models = []catalog.Model{

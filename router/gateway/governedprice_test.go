@@ -12,8 +12,9 @@ import (
 // while the request runs: a dearer price does not break a budget that had room for
 // it, and one that goes away does not make it free.
 func TestReloadLeavesPricesAlone(t *testing.T) {
+	t.Parallel()
 	dear := priced("m")
-	dear.Prices = []catalog.Price{{Input: 1000 * dear.Prices[0].Input, Output: 1000 * dear.Prices[0].Output}}
+	dear.Prices = []catalog.Price{{Input: 1000 * dear.Prices[0].Input, Output: new(1000 * *dear.Prices[0].Output)}}
 	for name, models := range map[string][]catalog.Model{
 		"dearer": {dear}, "without a price": {{Name: "m"}}, "without the model": nil,
 	} {

@@ -173,23 +173,21 @@ func (v *governor) account(o *router.Outcome) {
 	c.held, c.prices = nil, nil // the row keeps hold of c
 	kept := &c.count
 	u.Source = kept.source
-	for _, part := range []struct {
-		known bool
-		n     *int64
-		to    **int64
-	}{
-		{kept.hasInput, &kept.input, &u.Tokens.Input},
-		{kept.hasCached, &kept.cached, &u.Tokens.CachedInput},
-		{kept.hasOutput, &kept.output, &u.Tokens.Output},
-		{kept.hasReasoning, &kept.reasoning, &u.Tokens.Reasoning},
-		{kept.priced, &kept.cost, &u.CostNanos},
-	} {
-		if part.known {
-			*part.to = part.n
-		}
+	u.Tokens = storage.Tokens{
+		Input: known(&kept.input, kept.hasInput), CachedInput: known(&kept.cached, kept.hasCached),
+		Output: known(&kept.output, kept.hasOutput), Reasoning: known(&kept.reasoning, kept.hasReasoning),
 	}
+	u.CostNanos = known(&kept.cost, kept.priced)
 	u.Tidy()
 	v.usage.Record(&u)
+}
+
+// known is n, or nil for what is not known.
+func known(n *int64, is bool) *int64 {
+	if is {
+		return n
+	}
+	return nil
 }
 
 // maxKeyID is how long the ID of a key is at most.

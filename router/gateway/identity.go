@@ -19,7 +19,7 @@ import (
 // have loaded, so one that came to listen where another one did would be taken
 // for it.
 func identify(spec endpoint.Spec, log *slog.Logger) *proxy.Identify {
-	if spec.SkipIdentity || spec.Secret != "" || capabilities(spec.Engine).ChecksModel || !strings.HasPrefix(spec.URL, "http://") {
+	if spec.SkipIdentity || spec.Secret != "" && !spec.Unproven || capabilities(spec.Engine).ChecksModel || !strings.HasPrefix(spec.URL, "http://") {
 		return nil
 	}
 	id := &identity{log: log.With("endpoint", spec.ID)}
@@ -52,7 +52,7 @@ func (id *identity) check(status int, body []byte) error {
 	defer id.mu.Unlock()
 	switch {
 	case len(names) == 0 && id.held != nil:
-		return fmt.Errorf("status %d and no list of models, where there was %q before", status, id.held)
+		return fmt.Errorf("status %d and no list of models, where there was %q before", status, shortened(id.held))
 	case len(names) == 0:
 		if !id.told {
 			id.told = true
@@ -63,8 +63,12 @@ func (id *identity) check(status int, body []byte) error {
 		id.hold(names)
 		return nil
 	}
+	lists := make(map[string]bool, len(names)) // an engine may list very many
+	for _, name := range names {
+		lists[name] = true
+	}
 	for _, name := range id.held {
-		if !slices.Contains(names, name) {
+		if !lists[name] {
 			return fmt.Errorf("it serves %q and not %q: another engine listens there", shortened(names), name)
 		}
 	}
@@ -101,9 +105,11 @@ func listed(body []byte) []string {
 		return nil
 	}
 	var names []string
+	seen := map[string]bool{"": true}
 	for _, m := range list.Data {
 		for _, name := range append([]string{m.ID}, m.Aliases...) {
-			if name != "" && !slices.Contains(names, name) {
+			if !seen[name] {
+				seen[name] = true
 				names = append(names, name)
 			}
 		}

@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/router/endpoint"
@@ -66,5 +68,33 @@ func TestIdentity(t *testing.T) {
 				t.Errorf("logged %q; want %q, once", got, tt.log)
 			}
 		})
+	}
+}
+
+// A list as long as is read takes no more than a moment.
+func TestIdentityOfManyModels(t *testing.T) {
+	t.Parallel()
+	var list strings.Builder
+	list.WriteString(`{"data":[{"id":"m"}`)
+	n := 1
+	for ; list.Len() < 1<<20-20; n++ {
+		fmt.Fprintf(&list, `,{"id":"%x"}`, n)
+	}
+	list.WriteString(`]}`)
+	id := &identity{wants: []string{"other"}, log: slog.New(slog.DiscardHandler)}
+	began := time.Now()
+	for range 2 {
+		if err := id.check(200, []byte(list.String())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if len(id.held) != n {
+		t.Errorf("held to %d models of %d", len(id.held), n)
+	}
+	if err := id.check(200, []byte(`{"data":[{"id":"m"}]}`)); err == nil || len(err.Error()) > 1000 {
+		t.Errorf("another engine: error %.200v", err)
 	}
 }

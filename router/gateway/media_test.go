@@ -20,6 +20,7 @@ const (
 // Streams of speech and images pass event by event and are understood as far as
 // their end, usage and first content.
 func TestMediaStreams(t *testing.T) {
+	t.Parallel()
 	image := `event: image_edit.partial_image` + "\n" + `data: {"type":"image_edit.partial_image","b64_json":"` + strings.Repeat("A", 100<<10) + `"}` + "\n\n"
 	imageAll := `event: image_edit.completed` + "\n" + `data: {"type":"image_edit.completed","b64_json":"` + strings.Repeat("A", 100<<10) +
 		`","usage":{"input_tokens":14,"output_tokens":3,"total_tokens":17}}` + "\n\n"

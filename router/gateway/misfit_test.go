@@ -66,6 +66,9 @@ func TestPathsOfABaseURLGoneWrong(t *testing.T) {
 	for _, tt := range []struct{ method, path, want string }{
 		{"POST", "/v1/v1/chat/completions", "does not end in /v1"},
 		{"GET", "/v1/v1/models", "does not end in /v1"},
+		{"POST", "/openai/deployments/m/chat/completions?api-version=2024-10-21", "not the one for Azure"},
+		{"POST", "/v1/deployments/m/chat/completions?api-version=2024-10-21", "not the one for Azure"},
+		{"POST", "/openai/v1/chat/completions", "a base URL that ends in /v1"},
 		{"GET", "/v1/files", "unknown_url"},
 	} {
 		got := f.do(tt.method, tt.path, chatBody)

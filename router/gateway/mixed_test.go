@@ -42,6 +42,18 @@ func (c *client) Write(p []byte) (int, error) {
 
 func (c *client) Flush() {}
 
+// leaving is the context of a client who leaves as soon as somebody waits for it.
+type leaving struct {
+	context.Context //nolint:containedctx // it is one
+
+	leave context.CancelFunc
+}
+
+func (l leaving) Done() <-chan struct{} {
+	l.leave()
+	return l.Context.Done()
+}
+
 // tally counts results and keeps every instance that a request was sent to.
 type tally struct {
 	results   [16]atomic.Int64
@@ -121,12 +133,12 @@ func mixedAnswer(x *exchange, mode string) {
 // A hundred thousand requests that end in every way there is, while endpoints
 // go and come back, leave nothing behind: no place in flight, no memory, no
 // charge, no lease, no goroutine, no series.
-func TestMixedOutcomesLeaveNothing(t *testing.T) { mixedOutcomes(t, 100_000, false) }
+func TestMixedOutcomesLeaveNothing(t *testing.T) { mixedOutcomes(t, mixedRequests, false) }
 
 // The same with requests that wait for admission and are granted, refused, kept
 // waiting for too long or left by their client.
 func TestMixedOutcomesWithQueues(t *testing.T) {
-	f := mixedOutcomes(t, 6_000, true)
+	f := mixedOutcomes(t, queuedRequests, true)
 	for _, reason := range []string{"queue_full", "expired", "cancelled"} {
 		if f.metric("llmgw_admission_rejections_total", "reason="+reason) == 0 {
 			t.Errorf("no request was %s", reason)
@@ -186,7 +198,7 @@ func mixedOutcomes(t *testing.T, requests int64, queues bool) *fleet {
 		bands := []string{"platinum", "gold", "silver", "bronze"}
 		band := bands[rng.IntN(len(bands))]
 		if queues && rng.IntN(20) == 0 {
-			defer time.AfterFunc(time.Duration(rng.IntN(5000))*time.Microsecond, cancel).Stop()
+			ctx = leaving{ctx, cancel} // in the queue, or while an engine works
 		}
 		w := &client{header: http.Header{}}
 		if mode == "leave" {

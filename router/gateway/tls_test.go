@@ -37,6 +37,7 @@ func newTLS(t *testing.T, h http.HandlerFunc) (url, ca string) {
 // has come. Its memory is then nobody else's: each request arrives as it was
 // sent, at the second engine too.
 func TestBodiesBehindTLS(t *testing.T) {
+	t.Parallel()
 	early, ca1 := newTLS(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError) // before the body is read
 	})

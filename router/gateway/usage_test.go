@@ -52,6 +52,7 @@ func direct(t testing.TB, e *simEngine, path, body, id string) string {
 // The client gets byte for byte what the engine would have sent it, and the
 // usage is known all the same, however the bytes come.
 func TestUsageIsKnownAndUnseen(t *testing.T) {
+	t.Parallel()
 	const start = `{"model":"m","messages":[{"role":"user","content":"Hello"}],"prompt":"Hello","input":"Hello","max_tokens":8,"max_output_tokens":8`
 	requests := []struct {
 		name, path, body string

@@ -73,6 +73,7 @@ func TestAnnouncedBodiesHoldNothing(t *testing.T) {
 
 // The head of an error decides; its body is not worth the idle deadline.
 func TestErrorWhoseBodyHangs(t *testing.T) {
+	t.Parallel()
 	bad := newRaw(t, func(x *exchange) {
 		x.write("HTTP/1.1 500 X\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{\"err")
 		x.untilLeft()

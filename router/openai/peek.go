@@ -91,6 +91,7 @@ type Peek struct {
 	long           longStrings
 	parts          promptMembers
 	turns          turnNotes
+	pairs          pairNotes
 }
 
 // HasStreamOptions is whether the body has "stream_options", null included.
@@ -174,12 +175,14 @@ func (p *Peek) top(s *scanner, oldUser string) {
 
 // value returns the index after the value of a top-level member.
 func (p *Peek) value(s *scanner, key Span, start int) int {
-	switch string(s.b[key.Start:key.End]) {
-	case `"messages"`, `"input"`:
-		if start < len(s.b) && s.b[start] == '[' {
+	if start < len(s.b) && s.b[start] == '[' {
+		switch name := s.b[key.Start+1 : key.End-1]; {
+		case string(name) == "messages", string(name) == "input":
 			if end := p.turns.note(s, start); end >= 0 {
 				return end
 			}
+		case pairSide(name):
+			return p.pairs.list(s, start)
 		}
 	}
 	return s.value(start, 1)
@@ -189,6 +192,9 @@ func (p *Peek) value(s *scanner, key Span, start int) int {
 func (p *Peek) member(s *scanner, key Span, escaped bool, v Span, oldUser string) {
 	var buf [32]byte
 	name := plainKey(s.b, key, escaped, buf[:])
+	if pairSide(name) {
+		p.pairs.side(s.b, v)
+	}
 	switch string(name) {
 	case "model":
 		p.model(s, key, v)

@@ -359,6 +359,7 @@ func FuzzPeek(f *testing.F) {
 		`{"model":"a","previous_response_id":"b","previou\u017f_response_id":null}`,
 		`{"a":[{"b":[-1.5e3,true,null]}],"model":"\ud83d\ude00"}`,
 		"{\"a\":\"\x01\",\"model\":\"m\"} ",
+		`{"query":"q","documents":["a",{"text":"b"}, 1,[2]],"text_2":{"content":["a"]},"model":"m"}`,
 	} {
 		f.Add([]byte(body))
 	}

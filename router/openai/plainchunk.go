@@ -24,7 +24,44 @@ func (s *Stream) plainEvents(p []byte, i int) int {
 	}
 }
 
-const dataField = "data: "
+// countedEvents cuts the usage out of the events from p[i] on that are plain but for
+// cumulative counts as their last member, and of the form of the one before; it
+// returns the index after them. It is what nearly all events are where an engine was
+// asked for continuous usage.
+func (s *Stream) countedEvents(p []byte, i int) int {
+	if !s.content || !s.opts.StripContinuous || s.opts.Dialect > DialectChat {
+		return i
+	}
+	for {
+		cut, counts, n := s.form.matchCounted(p[i:])
+		if n == 0 {
+			return i
+		}
+		s.used.setPlain(counts)
+		s.events++
+		s.choices.see(0, false)
+		s.keep(p, i, i+cut.Start)
+		s.keep(p, i+cut.End, i+n)
+		i += n
+	}
+}
+
+// learnCounted takes the form of an event of which usage was cut out, if the rest
+// of it is plain.
+func (s *Stream) learnCounted(event []byte, cut Span) {
+	if cut.End != len(event)-len(eventTail) || s.form.credit == 0 || len(event) > maxFormBytes {
+		return
+	}
+	s.joined = append(append(s.joined[:0], event[:cut.Start]...), event[cut.End:]...)
+	if s.plainEvent(s.joined) == len(s.joined) {
+		s.form.learn(s.joined)
+	}
+}
+
+const (
+	dataField = "data: "
+	eventTail = "}\n\n" // of a chunk
+)
 
 // plainEvent returns the length of the plain event that p begins with, 0 if
 // there is none.
@@ -90,8 +127,36 @@ type chunkForm struct {
 // match returns the length of the event at the start of p if it has the form,
 // else 0.
 func (f *chunkForm) match(p []byte) int {
-	head, rest := f.event[:f.text], f.event[f.rest:]
-	if len(head) == 0 || len(p) < len(head)+len(rest) || !bytes.Equal(p[:len(head)], head) {
+	n := f.matchUntil(p, len(f.event))
+	if n > 0 {
+		f.credit = formCredit
+	}
+	return n
+}
+
+// matchCounted is match for an event that has the counts of tokens as one member
+// more, which stands at cut.
+func (f *chunkForm) matchCounted(p []byte) (cut Span, counts [3]int64, n int) {
+	const key = `,"usage":`
+	cut.Start = f.matchUntil(p, len(f.event)-len(eventTail))
+	if cut.Start == 0 || !bytes.HasPrefix(p[cut.Start:], []byte(key)) {
+		return cut, counts, 0
+	}
+	counts, cut.End = plainCounts(p, cut.Start+len(key))
+	if cut.End < 0 || !bytes.HasPrefix(p[cut.End:], []byte(eventTail)) {
+		return cut, counts, 0
+	}
+	f.credit = formCredit
+	return cut, counts, cut.End + len(eventTail)
+}
+
+// matchUntil returns how far p has the form up to where it has end bytes, else 0.
+func (f *chunkForm) matchUntil(p []byte, end int) int {
+	if f.text == 0 || end < f.rest {
+		return 0
+	}
+	head, rest := f.event[:f.text], f.event[f.rest:end]
+	if len(p) < len(head)+len(rest) || !bytes.Equal(p[:len(head)], head) {
 		return 0
 	}
 	for i, end := f.text, min(f.text+maxFormText, len(p)); i < end; i++ {
@@ -100,7 +165,6 @@ func (f *chunkForm) match(p []byte) int {
 			if !bytes.HasPrefix(p[i:], rest) {
 				return 0
 			}
-			f.credit = formCredit
 			return i + len(rest)
 		case c == '\\':
 			i++

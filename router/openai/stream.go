@@ -182,6 +182,10 @@ func (s *Stream) Feed(p []byte) []byte {
 				i = end
 				continue
 			}
+			if end := s.countedEvents(p, i); end > i {
+				i = end
+				continue
+			}
 			i = s.begin(p, i)
 		}
 	}
@@ -252,6 +256,9 @@ func (s *Stream) begin(p []byte, i int) int {
 			at = i + c.End
 		}
 		s.keep(p, at, end)
+		if len(s.spans) == 1 {
+			s.learnCounted(ev, s.spans[0])
+		}
 	}
 	s.endEvent(p[end-1], cut)
 	return end

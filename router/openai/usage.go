@@ -79,7 +79,42 @@ func (c *counters) usage(d Dialect) (Usage, bool) {
 // does not say keeps its value, nonsense is left out. It returns the index
 // after the object, or -1 if there is no whole one.
 func (c *counters) merge(b []byte, at int) (end int) {
+	if counts, end := plainCounts(b, at); end >= 0 {
+		c.setPlain(counts)
+		return end
+	}
 	return c.fields(b, at, 0)
+}
+
+func (c *counters) setPlain(counts [3]int64) {
+	c.prompt, c.total, c.completion = CountOf(counts[0]), CountOf(counts[1]), CountOf(counts[2])
+}
+
+// plainCounts reads the usage object that engines write with each event of a stream:
+// three counts in this order and nothing else. end is the index after it, or -1 for
+// any other object.
+func plainCounts(b []byte, at int) (counts [3]int64, end int) {
+	for i, key := range [...]string{`{"prompt_tokens":`, `,"total_tokens":`, `,"completion_tokens":`} {
+		if len(b)-at < len(key) || string(b[at:at+len(key)]) != key {
+			return counts, -1
+		}
+		at += len(key)
+		begin, n := at, int64(0)
+		for ; at < len(b) && b[at]-'0' <= 9; at++ {
+			n = n*10 + int64(b[at]-'0')
+			if n > maxCount {
+				return counts, -1
+			}
+		}
+		if at == begin || b[begin] == '0' && at > begin+1 {
+			return counts, -1
+		}
+		counts[i] = n
+	}
+	if at == len(b) || b[at] != '}' {
+		return counts, -1
+	}
+	return counts, at + 1
 }
 
 func (c *counters) fields(b []byte, at, depth int) (end int) {

@@ -7,6 +7,7 @@ package prefix_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/llmgw/llmgw/engines/sim"
 	"github.com/llmgw/llmgw/engines/sim/workload"
@@ -65,5 +66,41 @@ func TestMooncake(t *testing.T) {
 				t.Errorf("%d answers of %d", got, len(tr.Requests))
 			}
 		})
+	}
+}
+
+// TestLift: with caches smaller than what is asked for, choosing by the index
+// lifts hits more than twofold, and misses are those of the first round.
+func TestLift(t *testing.T) {
+	const documents, rounds, tokens = 60, 6, 20 << 10 // a cache holds 20 of them
+	tr := &workload.Trace{BlockTokens: 512}
+	for i := range documents * rounds {
+		d := uint64(i%documents) * tokens
+		q := workload.Request{At: time.Duration(i) * time.Second, PromptTokens: tokens, OutputTokens: 20, Seq: uint64(i) + 1}
+		for j := range uint64(tokens/512 - 1) { // the last is the request's own
+			q.Blocks = append(q.Blocks, d+j+1)
+		}
+		tr.Requests = append(tr.Requests, q)
+	}
+	if err := tr.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	ratio := func(blind bool) (first, rest float64) {
+		f := newFleet(t, 4, nil)
+		f.blind = blind
+		f.run(tr, 0, documents)
+		a := f.x.Agreement()
+		f.run(tr, documents, len(tr.Requests))
+		b := f.x.Agreement()
+		return float64(a.CachedTokens) / (documents * tokens), float64(b.CachedTokens-a.CachedTokens) / (documents * (rounds - 1) * tokens)
+	}
+	_, blind := ratio(true)
+	first, affine := ratio(false)
+	t.Logf("cached: %.3f without the index; with it %.3f in the first round, %.3f after", blind, first, affine)
+	if affine < 2*blind || affine < 0.9 {
+		t.Errorf("%.3f of the prompts cached, %.3f without the index; want 0.9 and twice as much", affine, blind)
+	}
+	if first > 0.01 {
+		t.Errorf("%.3f of the first round cached, want nothing", first)
 	}
 }

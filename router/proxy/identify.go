@@ -25,8 +25,12 @@ type Identify struct {
 	Check func(status int, body []byte) error
 }
 
-// maxIdentity bounds what is read of an engine's answer about itself.
-const maxIdentity = 1 << 20
+// maxIdentity bounds the body of an engine's answer about itself, and with
+// maxIdentityHead more all that is read of it.
+const (
+	maxIdentity     = 1 << 20
+	maxIdentityHead = 1 << 20 // head, the frames of chunks, trailers
+)
 
 // introduced opens a connection with dial and, where t asks engines who they
 // are, does so within the time given. Errors about the engine are of type
@@ -76,17 +80,26 @@ func (t *Target) ask(nc net.Conn) (status int, body []byte, keeps bool, err erro
 	if err != nil {
 		return 0, nil, false, err
 	}
-	br := bufio.NewReader(nc)
+	all := &io.LimitedReader{R: nc, N: maxIdentity + maxIdentityHead}
+	br := bufio.NewReader(all)
 	resp, err := http.ReadResponse(br, nil)
 	if err != nil {
-		return 0, nil, false, err
+		return 0, nil, false, endless(all, err)
 	}
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxIdentity+1))
 	switch {
 	case err != nil:
-		return 0, nil, false, err
+		return 0, nil, false, endless(all, err)
 	case len(body) > maxIdentity:
 		return 0, nil, false, errors.New("its list of models is longer than 1 MiB")
 	}
 	return resp.StatusCode, body, !resp.Close && br.Buffered() == 0, nil
+}
+
+// endless is err, or what it comes from where the answer had no end.
+func endless(all *io.LimitedReader, err error) error {
+	if all.N > 0 {
+		return err
+	}
+	return fmt.Errorf("its answer is longer than %d bytes: %w", maxIdentity+maxIdentityHead, err)
 }

@@ -34,6 +34,7 @@ func TestIdentify(t *testing.T) {
 		{"it says no HTTP", []string{"me\r\n\r\n"}, proxy.KindLost, "/base/who", 1},
 		{"it says nothing", []string{""}, proxy.KindHeaderTimeout, "/base/who", 1},
 		{"it says too much", []string{doc(200, strings.Repeat("x", 1<<20+1), "")}, proxy.KindLost, "/base/who", 1},
+		{"its head does not end", []string{doc(200, "me", strings.Repeat("X-Pad: "+strings.Repeat("x", 1000)+"\r\n", 3000))}, proxy.KindLost, "/base/who", 1},
 		{"it says more than it was asked", []string{doc(200, "me", "") + done, ""}, 0, "/base/who /base/do /base/do", 2},
 	}
 	for _, through := range []string{"TCP", "a dialer"} {

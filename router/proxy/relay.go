@@ -197,6 +197,7 @@ func (x *relay) pass(b []byte) error {
 	now := time.Now()
 	if n := x.tap.Progress(); n != x.progress {
 		x.progress, x.last = n, now
+		x.r.target.works(now)
 	}
 	if len(b) == 0 {
 		if err := x.tap.Err(); err != nil {
@@ -257,7 +258,9 @@ func (x *relay) end() error {
 	case x.need && len(rest) == 0:
 		return r.fail(KindCut, errNothing)
 	}
-	if err := x.write(rest, time.Now()); err != nil {
+	now := time.Now()
+	r.target.works(now) // a document is no token, and an answer all the same
+	if err := x.write(rest, now); err != nil {
 		return err
 	}
 	if cut {

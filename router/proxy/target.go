@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,9 +48,30 @@ type Target struct {
 	transport *http.Transport // nil for http:// over TCP
 	scheme    string
 
+	lastByte atomic.Int64 // Unix nanoseconds, 0 never; up to lastByteGrain old
+
 	mu     sync.Mutex
 	idle   []*conn // guarded by mu; the most recently used last
 	closed bool    // guarded by mu
+}
+
+// lastByteGrain is how old what [Target.LastByte] tells may be: streams by the
+// hundred do not write to one word with each token.
+const lastByteGrain = 250 * time.Millisecond
+
+// works notes that the engine has answered something at now.
+func (t *Target) works(now time.Time) {
+	if at := now.UnixNano(); at-t.lastByte.Load() > int64(lastByteGrain) {
+		t.lastByte.Store(at)
+	}
+}
+
+// LastByte returns when the engine has last answered with something that was passed
+// on, comments of a stream apart, to a quarter of a second; false: it never has.
+// It may be called at any time.
+func (t *Target) LastByte() (time.Time, bool) {
+	at := t.lastByte.Load()
+	return time.Unix(0, at), at != 0
 }
 
 // NewTarget prepares an engine instance. It dials nothing.

@@ -44,7 +44,8 @@ func TestPrefixGuard(t *testing.T) {
 
 // However long the prompt and whoever holds what: votes are in [0,1]; they are the
 // same for all if nobody may be followed; who holds more has the higher vote of two
-// that may, or of two that hold the most who has seen it more often; and who may not is worth as much as who holds nothing.
+// that may, and of those that hold the most who has seen it most often has it over the others; and who may not is worth as much
+// as who holds nothing.
 func TestPrefixVotes(t *testing.T) {
 	s := defaultAffinity()
 	rapid.Check(t, func(t *rapid.T) {
@@ -67,10 +68,13 @@ func TestPrefixVotes(t *testing.T) {
 		may := func(c *schedule.Candidate) bool {
 			return c.Prefix.Bytes > 0 && c.Failures < 0.5 && !s.Yields(c.Requests()/c.Weight, least)
 		}
-		some, most := false, 0
+		some, home := false, schedule.PrefixMatch{}
 		for i := range cs {
-			if may(&cs[i]) {
-				some, most = true, max(most, cs[i].Prefix.Bytes)
+			if m := cs[i].Prefix; may(&cs[i]) {
+				some = true
+				if m.Bytes > home.Bytes || m.Bytes == home.Bytes && m.Seen > home.Seen {
+					home = m
+				}
 			}
 		}
 		for i := range cs {
@@ -84,7 +88,7 @@ func TestPrefixVotes(t *testing.T) {
 			}
 			for k := range cs {
 				a, b := cs[i].Prefix, cs[k].Prefix
-				more := a.Bytes > b.Bytes || a.Bytes == b.Bytes && a.Seen > b.Seen && a.Bytes == most
+				more := a.Bytes > b.Bytes || a.Bytes == b.Bytes && a.Bytes == home.Bytes && a.Seen == home.Seen && a.Seen > b.Seen
 				if may(&cs[i]) && may(&cs[k]) && more && votes[i] <= votes[k] {
 					t.Fatalf("%d bytes have vote %v, %d bytes %v", cs[i].Prefix.Bytes, votes[i], cs[k].Prefix.Bytes, votes[k])
 				}

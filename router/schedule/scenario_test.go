@@ -16,7 +16,7 @@ import (
 	"github.com/llmgw/llmgw/router/schedule"
 )
 
-// world is what the scenarios of testdata act on. Its commands:
+// world is what the scenarios of testdata/scenarios act on. Its commands:
 //
 //	pool                 lines "ID [weight=W]": a new set
 //	remove ID            takes an endpoint out of the set, not out of the pool
@@ -264,7 +264,7 @@ func (w *world) show(out *strings.Builder, x *schedule.Explanation) {
 }
 
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		index := newFakeIndex()
 		w := &world{
 			t:     t,

@@ -261,6 +261,7 @@ func TestOutcomes(t *testing.T) {
 		logged string
 	}{
 		{"ok", page(200, vllmPage), engines.VLLM, "ok", ""},
+		{"of 100,000 buckets", page(200, strings.Repeat("te_batch_next_tokens_bucket{le=\"10000\"} 3334\n", 100_000)+vllmPage), engines.VLLM, "ok", ""},
 		{"renamed", page(200, "vllm:num_requests_running 3\nvllm:queue_length 1\n"), engines.VLLM, "partial", "lack running or waiting"},
 		{"hung", hang, engines.VLLM, "timeout", "outcome=timeout"},
 		{"hung body", hungBody, engines.VLLM, "timeout", "outcome=timeout"},

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// maxPageBytes bounds a page. One of vLLM has 60 kB a data-parallel rank.
-	maxPageBytes = 4 << 20
+	// maxPageBytes bounds a page. One of vLLM has 60 kB a data-parallel rank;
+	// those of TEI before 1.0.0 have 100,000 buckets, which are 4.5 MB.
+	maxPageBytes = 8 << 20
 	// keptBufferBytes bounds the buffers that are kept for the next scrapes.
 	keptBufferBytes = 512 << 10
 	// foreignPause is how long a path that has something other than metrics

@@ -143,8 +143,12 @@ func (l *Limiter) Acquire(ctx context.Context, now time.Time, s *limit.Subject, 
 
 // apart decides without the others, by this router's part of the limits.
 func (l *Limiter) apart(ctx context.Context, now time.Time, s *limit.Subject, r limit.Request) (*limit.Reservation, error) {
+	live := l.live.Load()
+	if live <= 1 && l.redis == nil { // there is nobody else
+		return l.memory.Acquire(ctx, now, s, r)
+	}
 	part := *s
-	part.Limits = Part(s.Limits, l.live.Load())
+	part.Limits = Part(s.Limits, live)
 	res, err := l.memory.Acquire(ctx, now, &part, r)
 	if e, ok := errors.AsType[*limit.LimitedError](err); ok && e.Reason == limit.ReasonTooLarge && l.redis != nil && r.Tokens <= s.Limits.TokensPerMinute {
 		// It passes once Redis is back.
