@@ -47,6 +47,14 @@ type Client struct {
 	Limits apipb.LimitServiceClient
 	// Usage is UsageService.
 	Usage apipb.UsageServiceClient
+	// Nodes is NodeService.
+	Nodes apipb.NodeServiceClient
+	// Models is ModelService.
+	Models apipb.ModelServiceClient
+	// Placement is PlacementService.
+	Placement apipb.PlacementServiceClient
+	// Audit is AuditService.
+	Audit apipb.AuditServiceClient
 }
 
 // NewClient validates cfg and returns a Client. It dials nothing.
@@ -60,9 +68,13 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	opts := []connect.ClientOption{connect.WithReadMaxBytes(maxMessageBytes)}
 	return &Client{
-		Routing: apipb.NewRoutingServiceClient(client, cfg.URL, opts...),
-		Keys:    apipb.NewKeyServiceClient(client, cfg.URL, opts...),
-		Limits:  apipb.NewLimitServiceClient(client, cfg.URL, opts...),
-		Usage:   apipb.NewUsageServiceClient(client, cfg.URL, opts...),
+		Routing:   apipb.NewRoutingServiceClient(client, cfg.URL, opts...),
+		Keys:      apipb.NewKeyServiceClient(client, cfg.URL, opts...),
+		Limits:    apipb.NewLimitServiceClient(client, cfg.URL, opts...),
+		Usage:     apipb.NewUsageServiceClient(client, cfg.URL, opts...),
+		Nodes:     apipb.NewNodeServiceClient(client, cfg.URL, opts...),
+		Models:    apipb.NewModelServiceClient(client, cfg.URL, opts...),
+		Placement: apipb.NewPlacementServiceClient(client, cfg.URL, opts...),
+		Audit:     apipb.NewAuditServiceClient(client, cfg.URL, opts...),
 	}, nil
 }

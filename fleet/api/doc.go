@@ -1,7 +1,7 @@
 // Package api is the management API: its services over the interfaces that it
 // declares, as one http.Handler, and a client.
 //
-//	ctl, curl, programs --connect over HTTP--> Handler --> Routes, Keys, Limits, Usage (the joints)
+//	ctl, curl, programs --connect over HTTP--> Handler --> Routes, Keys, Limits, Usage, Nodes, Models, Placement, Audit (the joints)
 //
 // The protocol is connect's: POST /llmgw.api.v1.RoutingService/ExplainRoute with
 // Content-Type application/json or application/proto; gRPC is understood, too.

@@ -30,6 +30,17 @@ type Deps struct {
 	Keys   Keys
 	Limits Limits
 	Usage  Usage
+	// Nodes answers NodeService. Nil: that the server is no control plane is
+	// answered, as a failed precondition.
+	Nodes Nodes
+	// Models answers ModelService. Nil: that the server has no catalog is answered, as
+	// a failed precondition.
+	Models Models
+	// Placement answers PlacementService. Nil: as Nodes.
+	Placement Placement
+	// Audit answers AuditService. Nil: that the server has no store is answered, as a
+	// failed precondition.
+	Audit Audit
 	// Logger gets what the callers do not: nil discards.
 	Logger *slog.Logger
 }
@@ -55,7 +66,8 @@ const (
 func Paths() []string {
 	return []string{
 		"/" + apipb.RoutingServiceName + "/", "/" + apipb.KeyServiceName + "/", "/" + apipb.LimitServiceName + "/",
-		"/" + apipb.UsageServiceName + "/",
+		"/" + apipb.UsageServiceName + "/", "/" + apipb.NodeServiceName + "/", "/" + apipb.AuditServiceName + "/",
+		"/" + apipb.ModelServiceName + "/", "/" + apipb.PlacementServiceName + "/",
 	}
 }
 
@@ -77,6 +89,10 @@ func newHandler(deps Deps, body, message int) http.Handler {
 	mux.Handle(apipb.NewKeyServiceHandler(keys{s}, opts...))
 	mux.Handle(apipb.NewLimitServiceHandler(limits{s}, opts...))
 	mux.Handle(apipb.NewUsageServiceHandler(usage{s}, opts...))
+	mux.Handle(apipb.NewNodeServiceHandler(nodes{s}, opts...))
+	mux.Handle(apipb.NewAuditServiceHandler(audit{s}, opts...))
+	mux.Handle(apipb.NewModelServiceHandler(models{s}, opts...))
+	mux.Handle(apipb.NewPlacementServiceHandler(placements{s}, opts...))
 	return bounded(mux)
 }
 

@@ -1,0 +1,40 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/llmgw/llmgw/placement"
+	"github.com/llmgw/llmgw/placement/catalog"
+)
+
+// Fits returns why no known node or fabric could run a model even if all were empty
+// and well, as an error that begins with the key of the entry that asks for too
+// much; and what else is to be said of it: that this cannot be told yet, or that
+// there is no room now. It is what Deps.Fits of package models asks for. A plane that places
+// nothing, or does not know its nodes yet, says nothing.
+func (p *Plane) Fits(_ context.Context, m *catalog.Model) (warnings []string, err error) {
+	if p.placing == nil {
+		return nil, nil
+	}
+	wish, runs, err := p.placing.WishFor(m)
+	if !runs || err != nil {
+		return nil, err
+	}
+	cluster := p.placing.Cluster()
+	switch err := cluster.Fits(wish); {
+	case errors.Is(err, placement.ErrNotKnownYet):
+		return []string{fmt.Sprintf("%s: whether it fits anywhere is not known yet: %v", m.Name, err)}, nil
+	case err != nil:
+		unfit, is := errors.AsType[*placement.UnfitError](err)
+		if !is {
+			return nil, fmt.Errorf("profile: %w", err)
+		}
+		return nil, fmt.Errorf("profile: no node that is known could run it, even if all were empty: %s", unfit.Why)
+	}
+	if d := cluster.Place(wish); !d.Placed {
+		return []string{fmt.Sprintf("%s: there is no room for it now: %s", m.Name, d.Why)}, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,261 @@
+package controlplane_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/sim/simtest"
+	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/fleet/controlplane"
+	"github.com/llmgw/llmgw/fleet/feed"
+	"github.com/llmgw/llmgw/fleet/fleettest"
+	"github.com/llmgw/llmgw/placement/catalog"
+	"github.com/llmgw/llmgw/placement/reconcile"
+)
+
+// routers are a router of a fleet that follows the feed of whichever plane there
+// is, and has nothing to do; and what is wanted.
+type routers struct {
+	mu       sync.Mutex
+	cat      *catalog.Catalog
+	from     *feed.Publisher
+	entries  []feed.Entry
+	catalogC chan struct{}
+}
+
+func newRouters(t *testing.T, models ...catalog.Model) *routers {
+	t.Helper()
+	r := &routers{catalogC: make(chan struct{}, 1)}
+	r.want(t, models...)
+	cfg := feed.DefaultConfig()
+	cfg.Router = "r1"
+	f, err := feed.New(cfg, feed.Deps{Sources: []feed.Source{r}, Reporter: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := f.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	wg.Go(func() {
+		for {
+			s, changed := f.State()
+			r.mu.Lock()
+			r.entries = s.Entries
+			r.mu.Unlock()
+			f.Applied(s.Version)
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return r
+}
+
+// Name implements [feed.Source].
+func (r *routers) Name() string { return "the plane" }
+
+// Open implements [feed.Source].
+func (r *routers) Open(ctx context.Context, req *apipb.WatchFeedRequest) (feed.Stream, error) {
+	r.mu.Lock()
+	from := r.from
+	r.mu.Unlock()
+	if from == nil {
+		return nil, errors.New("there is no plane")
+	}
+	return from.Local().Open(ctx, req)
+}
+
+// Reports implements [feed.Reporter].
+func (r *routers) Reports() []feed.Report { return nil }
+
+func (r *routers) want(t *testing.T, models ...catalog.Model) {
+	t.Helper()
+	cat, err := catalog.New(models)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cat = cat
+	select {
+	case r.catalogC <- struct{}{}:
+	default:
+	}
+}
+
+// Catalog implements [reconcile.CatalogSource].
+func (r *routers) Catalog() (*catalog.Catalog, []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cat, nil
+}
+
+// C implements [reconcile.CatalogSource].
+func (r *routers) C() <-chan struct{} { return r.catalogC }
+
+// told is what the router may use, by the feed's last word.
+func (r *routers) told() []feed.Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.entries
+}
+
+func (r *routers) serving(model string) (addresses []string) {
+	for _, e := range r.told() {
+		if e.Model == model {
+			addresses = append(addresses, e.Address)
+		}
+	}
+	return addresses
+}
+
+// rack runs fake agents of eight cards, so many to a fabric.
+func rack(t *testing.T, network *simtest.Network, n, perFabric int) *fleettest.Fleet {
+	t.Helper()
+	inventory := func(node string) *engines.Inventory {
+		var number int
+		if _, err := fmt.Sscanf(node, "node-%d", &number); err != nil {
+			t.Error(err)
+		}
+		name := fmt.Sprintf("fabric-%d", (number-1)/perFabric)
+		inv := &engines.Inventory{Fabrics: []engines.Fabric{{Name: name}}}
+		inv.State.Fabrics = []engines.FabricState{{Name: name, Verdict: engines.Confirmed}}
+		for i := range 8 {
+			uuid := fmt.Sprintf("SIM-%s-%d", node, i)
+			inv.GPUs = append(inv.GPUs, engines.GPU{Index: i, UUID: uuid, Name: "Simulated 80GB", Vendor: engines.SimulatedCard, MemoryBytes: engines.Known(uint64(80 << 30))})
+			inv.State.GPUs = append(inv.State.GPUs, engines.GPUState{GPU: uuid, MemoryFreeBytes: engines.Known(uint64(80 << 30)), Health: engines.Health{State: engines.Healthy}})
+		}
+		return inv
+	}
+	f, err := fleettest.New(fleettest.Config{
+		URL: "http://cp:7443", Nodes: n, LoadTime: 10 * time.Second, StopTime: time.Second, Inventory: inventory,
+		Client: func(string) *http.Client { return fleettest.PlainClient(network.Dial) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); f.Run(t.Context()) }()
+	t.Cleanup(func() { <-done })
+	return f
+}
+
+func twoNodes(name string, count int) catalog.Model {
+	return catalog.Model{
+		Name: name, Source: "sim/" + name, Scaling: &catalog.Scaling{Min: count, Max: count},
+		Profile: &engines.Profile{Engine: engines.Sim, Ranks: 2, TensorParallel: 16},
+	}
+}
+
+func planeOf(t *testing.T, network *simtest.Network, store controlplane.Store, r *routers) *running {
+	t.Helper()
+	p := beginWith(t, network, controlplane.Deps{Store: store, Holder: "test", Catalog: r})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.from = p.Feed()
+	return p
+}
+
+// The reference cluster, over the agents' real protocol: four nodes of eight cards
+// on two fabrics, a two-node replica on each, and a fifth and sixth node on a third.
+// A node falls silent: lost after a minute, the replacement serves within twenty
+// seconds more, on the fabric that holds all of it.
+func TestReferenceCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network simtest.Network
+		store, r := newMemory(), newRouters(t, twoNodes("big", 2))
+		p := planeOf(t, &network, store, r)
+		f := rack(t, &network, 6, 2)
+		until(t, "two replicas serve", func() bool { return len(r.serving("big")) == 2 })
+		if n := f.Starts(); n != 4 {
+			t.Errorf("%d shards were started; want 4", n)
+		}
+		victim := p.Placing().View().Replicas[0]
+		other := p.Placing().View().Replicas[1]
+		died := time.Now()
+		f.Agent(victim.Shards[1].Node).Silence(true)
+		until(t, "it is out", func() bool { return len(r.serving("big")) == 1 })
+		if took := time.Since(died); took < 55*time.Second || took > 70*time.Second {
+			t.Errorf("it was lost after %v; want a minute from its last heartbeat", took)
+		}
+		until(t, "a replacement serves", func() bool { return len(r.serving("big")) == 2 })
+		if took := time.Since(died); took > 85*time.Second {
+			t.Errorf("the replacement serves after %v; want 80 s", took)
+		}
+		for _, v := range p.Placing().View().Replicas {
+			if v.ID == other.ID && (v.Generation != other.Generation || v.Start != other.Start) {
+				t.Errorf("the other replica was touched: %+v", v)
+			}
+		}
+		starts := f.Starts()
+		f.Agent(victim.Shards[1].Node).Silence(false)
+		until(t, "what was lost is gone", func() bool { return len(p.Placing().View().Replicas) == 2 && len(store.replicas) == 2 })
+		if n := f.Starts(); n != starts {
+			t.Errorf("%d shards were started more", n-starts)
+		}
+	})
+}
+
+// A control plane is killed and started anew: what runs is adopted, what routers
+// were told stands from its first word on, and nothing is started.
+func TestAdopted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network simtest.Network
+		store, r := newMemory(), newRouters(t, twoNodes("big", 2))
+		p := planeOf(t, &network, store, r)
+		f := rack(t, &network, 4, 2)
+		until(t, "two replicas serve", func() bool { return len(r.serving("big")) == 2 })
+		before := r.told()
+		time.Sleep(10 * time.Second)
+		p.stop()
+		time.Sleep(time.Minute)
+		p = planeOf(t, &network, store, r)
+		for range 300 {
+			time.Sleep(100 * time.Millisecond)
+			if now := r.told(); !slices.EqualFunc(before, now, func(a, b feed.Entry) bool {
+				return a.Instance == b.Instance && a.Address == b.Address && a.Secret == b.Secret
+			}) {
+				t.Fatalf("routers were told %+v; want as before, %+v", now, before)
+			}
+		}
+		if n := f.Starts(); n != 4 {
+			t.Errorf("%d shards were started; want 4", n)
+		}
+		for _, v := range p.Placing().View().Replicas {
+			if v.State != reconcile.Ready {
+				t.Errorf("%s is %v: %s", v.ID, v.State, v.Reason)
+			}
+		}
+	})
+}
+
+// A model that is wanted no more goes, and its rows with it.
+func TestWantedNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network simtest.Network
+		store, r := newMemory(), newRouters(t, twoNodes("big", 1))
+		p := planeOf(t, &network, store, r)
+		rack(t, &network, 2, 2)
+		until(t, "it serves", func() bool { return len(r.serving("big")) == 1 })
+		r.want(t)
+		until(t, "nothing is left", func() bool { return len(p.Placing().View().Replicas) == 0 && len(store.replicas) == 0 })
+		if len(r.serving("big")) != 0 {
+			t.Error("it is published")
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package controlplane
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/fleet/feed"
+	"github.com/llmgw/llmgw/placement/catalog"
+	"github.com/llmgw/llmgw/placement/reconcile"
+)
+
+// press is the feed to routers as a reconciler has it: where it says what they may
+// use, what it hears of their use, and what they get of the catalog.
+type press struct {
+	feed    *feed.Publisher
+	catalog reconcile.CatalogSource
+	facts   func(engines.Name) *feed.Facts
+	log     *slog.Logger
+
+	told     atomic.Pointer[catalog.Catalog] // the catalog that routers have
+	revision uint64                          // of what was heard of use; the reconciler's goroutine only
+
+	mu    sync.Mutex
+	known map[engines.Name]*feed.Facts // guarded by mu
+}
+
+// SetEndpoints implements [reconcile.EndpointSink].
+func (p *press) SetEndpoints(endpoints []reconcile.Endpoint) {
+	entries := make([]feed.Entry, len(endpoints))
+	for i, e := range endpoints {
+		entries[i] = feed.Entry{
+			Model: e.Model, Instance: feed.Instance{Replica: e.Replica, Generation: e.Generation, Start: e.Start},
+			Address: e.Address, Secret: feed.Secret(e.Secret), Engine: e.Engine, Served: e.Served,
+			MaxRunning: e.MaxRunning, PriorityScheduling: e.PriorityScheduling, Facts: p.factsOf(e.Engine), Node: e.Node, Fabric: e.Fabric,
+		}
+	}
+	if err := p.feed.SetEntries(entries); err != nil {
+		p.log.Error("replicas that cannot be published are left out", "err", err)
+	}
+}
+
+// factsOf is what the engine's adapter says of it, asked once.
+func (p *press) factsOf(name engines.Name) *feed.Facts {
+	if p.facts == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f, asked := p.known[name]
+	if !asked {
+		f = p.facts(name)
+		p.known[name] = f
+	}
+	return f
+}
+
+// Catalog implements [reconcile.CatalogSource]. What the reconciler goes by, routers
+// get too.
+func (p *press) Catalog() (wanted *catalog.Catalog, aside []string) {
+	c, aside := p.catalog.Catalog()
+	if c != nil && p.told.Swap(c) != c {
+		if err := p.feed.SetModels(c.Models()); err != nil {
+			p.log.Error("the catalog cannot be published; routers keep the one before", "err", err)
+		}
+	}
+	return c, aside
+}
+
+// C implements [reconcile.CatalogSource].
+func (p *press) C() <-chan struct{} { return p.catalog.C() }
+
+// use is a press as [reconcile.UseSource].
+type use struct{ *press }
+
+// C implements [reconcile.UseSource].
+func (u use) C() <-chan struct{} { return u.feed.C() }
+
+// Use implements [reconcile.UseSource].
+func (u use) Use(drained []reconcile.Ref) []reconcile.Use {
+	uses, revision := u.feed.Use(u.revision)
+	if uses == nil {
+		return nil
+	}
+	u.revision = revision
+	for _, ref := range drained { // also what this publisher has never published
+		id := feed.Instance{Replica: ref.Replica, Generation: ref.Generation, Start: ref.Start}
+		if !slices.ContainsFunc(uses, func(u feed.Use) bool { return u.Replica == ref.Replica }) {
+			uses = append(uses, u.feed.UseOf(id))
+		}
+	}
+	out := make([]reconcile.Use, 0, len(uses))
+	for _, one := range feed.ByReplica(uses) {
+		out = append(out, reconcile.Use{Replica: one.Replica, Worked: one.Worked, InFlight: one.InFlight, Released: one.Released})
+	}
+	return out
+}
+
+// term has the feed speak in the name of a term before anything is decided in it.
+func (p *press) term(cluster string, number uint64) {
+	if err := p.feed.Lead(cluster, number); err != nil {
+		p.log.Error("routers cannot be told anything in this term", "term", number, "err", err)
+	}
+}

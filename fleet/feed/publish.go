@@ -1,0 +1,185 @@
+package feed
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/llmgw/llmgw/fleet/apipb"
+)
+
+// table is what is published. What it has of entries is as it goes to routers, and
+// is shared by all frames.
+type table struct {
+	entries map[string]*published // by replica
+	models  map[string][]byte
+	revoked map[string]time.Time
+	pass    uint64 // of the last diff
+}
+
+type published struct {
+	entry Entry
+	wire  *apipb.FeedEntry
+	facts *apipb.FeedFacts // nil: none
+	pass  uint64           // of the diff that found it still wanted
+}
+
+func newTable() table {
+	return table{entries: map[string]*published{}, models: map[string][]byte{}, revoked: map[string]time.Time{}}
+}
+
+// publish sends every router what has changed, and reports whether anything has.
+func (p *Publisher) publish() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.leads || p.entries == nil || p.models == nil {
+		return false
+	}
+	delta := &apipb.FeedDelta{Base: p.seq}
+	p.diffModels(delta)
+	p.diffRevoked(delta)
+	p.diffEntries(delta)
+	if emptyDelta(delta) && p.seq > 0 {
+		return false
+	}
+	p.seq++
+	p.snapshot = nil
+	frame := p.frame()
+	frame.Frame = &apipb.WatchFeedResponse_Delta{Delta: delta}
+	for _, s := range p.sessions {
+		s.push(frame)
+	}
+	p.metrics.versions.Inc()
+	p.changed()
+	return true
+}
+
+// frame is an empty one of the newest version. p.mu is held.
+func (p *Publisher) frame() *apipb.WatchFeedResponse {
+	return &apipb.WatchFeedResponse{Version: p.version().wire()}
+}
+
+func emptyDelta(d *apipb.FeedDelta) bool {
+	return len(d.GetEntries())+len(d.GetRemovedReplicas())+len(d.GetModels())+len(d.GetRemovedModels())+
+		len(d.GetRevoked())+len(d.GetRemovedRevocations()) == 0
+}
+
+func (p *Publisher) diffModels(d *apipb.FeedDelta) {
+	wanted := make(map[string]bool, len(*p.models))
+	for _, m := range *p.models {
+		wanted[m.name] = true
+		if !bytes.Equal(p.table.models[m.name], m.text) {
+			p.table.models[m.name] = m.text
+			d.Models = append(d.Models, &apipb.FeedModel{Name: m.name, Definition: m.text})
+		}
+	}
+	for name := range p.table.models {
+		if !wanted[name] {
+			delete(p.table.models, name)
+			d.RemovedModels = append(d.RemovedModels, name)
+		}
+	}
+}
+
+func (p *Publisher) diffRevoked(d *apipb.FeedDelta) {
+	for id, at := range p.revoked {
+		if time.Since(at) > p.cfg.KeepRevoked {
+			delete(p.revoked, id)
+		}
+	}
+	if beyond := len(p.revoked) - MaxRevoked; beyond > 0 {
+		oldest := slices.SortedFunc(maps.Keys(p.revoked), func(a, b string) int { return cmp.Or(p.revoked[a].Compare(p.revoked[b]), cmp.Compare(a, b)) })
+		for _, id := range oldest[:beyond] {
+			delete(p.revoked, id)
+		}
+	}
+	for id, at := range p.revoked {
+		if was, known := p.table.revoked[id]; !known || !was.Equal(at) {
+			p.table.revoked[id] = at
+			d.Revoked = append(d.Revoked, &apipb.FeedRevocation{KeyId: id, At: timestamppb.New(at)})
+		}
+	}
+	for id := range p.table.revoked {
+		if _, stays := p.revoked[id]; !stays {
+			delete(p.table.revoked, id)
+			d.RemovedRevocations = append(d.RemovedRevocations, id)
+		}
+	}
+}
+
+// diffEntries finds what has changed of entries. One whose model is not in the
+// catalog is not wanted.
+func (p *Publisher) diffEntries(d *apipb.FeedDelta) {
+	p.table.pass++
+	var pool factsPool
+	for i := range *p.entries {
+		e := &(*p.entries)[i]
+		if _, known := p.table.models[e.Model]; !known {
+			continue
+		}
+		was := p.table.entries[e.Replica]
+		if was != nil && was.entry.equal(e) {
+			was.pass = p.table.pass
+			continue
+		}
+		is := &published{entry: *e, pass: p.table.pass}
+		id := pool.id(e.Facts)
+		is.wire = entryToWire(e, id)
+		if id != "" {
+			is.facts = pool.byID[id]
+		}
+		if was != nil && was.entry.Instance != e.Instance {
+			p.leaves(was.entry.Instance)
+		}
+		p.table.entries[e.Replica] = is
+		p.enters(e.Instance)
+		d.Entries = append(d.Entries, is.wire)
+	}
+	d.Facts = pool.wire()
+	for replica, was := range p.table.entries {
+		if was.pass != p.table.pass {
+			delete(p.table.entries, replica)
+			p.leaves(was.entry.Instance)
+			d.RemovedReplicas = append(d.RemovedReplicas, replica)
+		}
+	}
+}
+
+// whole returns the frame with everything. p.mu is held.
+func (p *Publisher) whole() *apipb.WatchFeedResponse {
+	if p.snapshot != nil {
+		return p.snapshot
+	}
+	s := &apipb.FeedSnapshot{}
+	facts := map[string]bool{}
+	for _, e := range p.table.entries {
+		s.Entries = append(s.Entries, e.wire)
+		if e.facts != nil && !facts[e.facts.GetId()] {
+			facts[e.facts.GetId()] = true
+			s.Facts = append(s.Facts, e.facts)
+		}
+	}
+	for name, text := range p.table.models {
+		s.Models = append(s.Models, &apipb.FeedModel{Name: name, Definition: text})
+	}
+	for id, at := range p.table.revoked {
+		s.Revoked = append(s.Revoked, &apipb.FeedRevocation{KeyId: id, At: timestamppb.New(at)})
+	}
+	p.snapshot = p.frame()
+	p.snapshot.Frame = &apipb.WatchFeedResponse_Snapshot{Snapshot: s}
+	return p.snapshot
+}
+
+func (p *Publisher) welcome(s *session) *apipb.WatchFeedResponse {
+	return &apipb.WatchFeedResponse{
+		Version: Version{Cluster: p.cluster, Term: p.term}.wire(),
+		Frame: &apipb.WatchFeedResponse_Welcome{Welcome: &apipb.FeedWelcome{
+			Protocol: protocol, Session: s.id, Ping: durationpb.New(Ping), Report: durationpb.New(reportEvery),
+		}},
+	}
+}

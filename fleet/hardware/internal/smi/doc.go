@@ -1,0 +1,2 @@
+// Package smi reads what nvidia-smi and rocm-smi print. It runs neither.
+package smi
