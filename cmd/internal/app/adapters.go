@@ -33,13 +33,14 @@ func Adapters() []engines.Adapter {
 	}
 }
 
-// self is the path of this binary if it is llmgw, which has the simulated
-// engine in it: a node needs no second file, and none in PATH.
+// self is the path of this binary if it is llmgw or llmgw-agent, which have the
+// simulated engine in them: a node needs no second file, and none in PATH.
 func self() string {
-	if path, err := os.Executable(); err == nil && filepath.Base(path) == "llmgw" {
-		return path
+	path, err := os.Executable()
+	if err != nil || !slices.Contains([]string{"llmgw", "llmgw-agent"}, filepath.Base(path)) {
+		return ""
 	}
-	return ""
+	return path
 }
 
 // Adapter returns the adapter of a name, or an error that lists those that there

@@ -64,7 +64,7 @@ func (c *benchCmd) Validate() error {
 func (c *benchCmd) Run(ctx context.Context, streams Streams) error {
 	key, err := readKey(c.APIKeyFile)
 	if err != nil {
-		return coded{err, exitNothingRun}
+		return coded(err, exitNothingRun)
 	}
 	c.drawSeed()
 	cfg, err := c.config(key)
@@ -73,11 +73,11 @@ func (c *benchCmd) Run(ctx context.Context, streams Streams) error {
 	}
 	trace, err := c.trace(c.Concurrency > 0)
 	if err != nil {
-		return coded{fmt.Errorf("%w; nothing was sent", err), exitNothingRun}
+		return coded(fmt.Errorf("%w; nothing was sent", err), exitNothingRun)
 	}
 	g, err := generate.New(cfg, generate.Deps{Trace: trace})
 	if err != nil {
-		return coded{fmt.Errorf("bench: %w; nothing was sent", err), exitNothingRun}
+		return coded(fmt.Errorf("bench: %w; nothing was sent", err), exitNothingRun)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -89,13 +89,13 @@ func (c *benchCmd) Run(ctx context.Context, streams Streams) error {
 	report, err := g.Run(ctx)
 	hide()
 	if err != nil && ctx.Err() != nil { // while the target was asked for its model
-		return coded{errors.New("bench: interrupted; nothing was sent"), exitInterrupted}
+		return coded(errors.New("bench: interrupted; nothing was sent"), exitInterrupted)
 	}
 	if f, ok := errors.AsType[*generate.RequestError](err); ok && f.Status == http.StatusUnauthorized && key == "" {
 		err = fmt.Errorf("%w; give bench the key in LLMGW_API_KEY or --api-key-file", err)
 	}
 	if err != nil {
-		return coded{fmt.Errorf("bench: %w; nothing was sent", err), exitNothingRun}
+		return coded(fmt.Errorf("bench: %w; nothing was sent", err), exitNothingRun)
 	}
 	if c.JSON {
 		err = json.NewEncoder(streams.Out).Encode(report)
@@ -108,14 +108,14 @@ func (c *benchCmd) Run(ctx context.Context, streams Streams) error {
 // verdict is the error that the exit code tells.
 func (c *benchCmd) verdict(r *generate.Report) error {
 	if r.Interrupted {
-		return coded{errors.New("bench: interrupted; the figures are of what was measured until then"), exitInterrupted}
+		return coded(errors.New("bench: interrupted; the figures are of what was measured until then"), exitInterrupted)
 	}
 	sent := r.Requests.Measured() + r.Requests.WarmUp
 	if bad := r.Requests.Bad(); !c.MaxErrors.allows(bad, sent) {
 		return fmt.Errorf("bench: %d of %d requests failed; --max-errors tolerates %s", bad, sent, c.MaxErrors)
 	}
 	if r.NothingMeasured() {
-		return coded{fmt.Errorf("bench: nothing was measured: all %d requests fell in the warm-up of %v; want a longer run or a shorter --warmup", r.Requests.WarmUp, c.Warmup), exitNothingRun}
+		return coded(fmt.Errorf("bench: nothing was measured: all %d requests fell in the warm-up of %v; want a longer run or a shorter --warmup", r.Requests.WarmUp, c.Warmup), exitNothingRun)
 	}
 	return nil
 }

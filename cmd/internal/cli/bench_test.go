@@ -66,6 +66,7 @@ func TestBenchThroughTheDemo(t *testing.T) {
 }
 
 func TestBenchCountsFailures(t *testing.T) {
+	t.Parallel()
 	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "100", "--faults", "script=503 - html, 200, 429", "--json")
 	r, code := bench(t, "--url", engine.BaseURL+"/v1", "-c", "1", "-n", "4", "--prompt", "10", "--output", "5")
 	if code != 1 || r.Requests.Complete != 2 || r.Requests.Failed != 2 || len(r.Errors) != 2 || r.Model != "tiny" {
@@ -80,6 +81,7 @@ func TestBenchCountsFailures(t *testing.T) {
 // Each run has prompts of its own, unless a seed is asked for, and the second
 // with the same is told that it measures a cache.
 func TestBenchTwice(t *testing.T) {
+	t.Parallel()
 	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "1000", "--json")
 	args := []string{"--url", engine.BaseURL, "-c", "1", "-n", "3", "--max-tokens", "2"}
 	first, _ := bench(t, args...)

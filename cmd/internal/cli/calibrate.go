@@ -73,7 +73,7 @@ func (c *calibrateCmd) Run(ctx context.Context, streams Streams) error {
 		return err
 	}
 	if err := report.Err(); err != nil {
-		return coded{err, exitPoor}
+		return coded(err, exitPoor)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 // What sim calibrate prints is a file that sim takes.
 func TestCalibrate(t *testing.T) {
+	t.Parallel()
 	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "measured", "--speed", "100", "--json")
 	// Steps of 65 µs are for timers to tell, and anything may run beside the test.
 	args := []string{"sim", "calibrate", "--url", engine.BaseURL, "--concurrent", "2", "--max-prompt", "64", "--tolerance", "1e9"}
@@ -59,6 +60,7 @@ func TestCalibrate(t *testing.T) {
 }
 
 func TestCalibrateFails(t *testing.T) {
+	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte("<!doctype html>"))

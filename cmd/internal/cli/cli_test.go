@@ -171,6 +171,7 @@ func TestDemo(t *testing.T) {
 // The curl line that the demo prints for people is a request that works. The
 // line is taken apart here as a shell does, so that the test needs no curl.
 func TestDemoPrintsACommandThatWorks(t *testing.T) {
+	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "llmgw", "demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -203,6 +204,7 @@ func TestDemoPrintsACommandThatWorks(t *testing.T) {
 
 // A port that is taken is told with the flag that chooses another.
 func TestPortTaken(t *testing.T) {
+	t.Parallel()
 	listen := func() net.Listener {
 		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
@@ -239,6 +241,7 @@ func TestSim(t *testing.T) {
 // A server with a file: SIGHUP applies a changed list of endpoints while it
 // serves, and a file with a fault changes nothing.
 func TestServerReload(t *testing.T) {
+	t.Parallel()
 	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "100", "--json")
 	file := filepath.Join(t.TempDir(), "server.yaml")
 	write := func(endpoints string) {
@@ -327,6 +330,7 @@ func TestServerReload(t *testing.T) {
 // With a Redis that is away the log says so, and has nothing that is not the
 // log's: a driver's own line would not be JSON.
 func TestServerLogsJSONAlone(t *testing.T) {
+	t.Parallel()
 	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "100", "--json")
 	defer engine.stop(t)
 	file, dsn := filepath.Join(t.TempDir(), "server.yaml"), "sqlite:"+filepath.Join(t.TempDir(), "keys.db")

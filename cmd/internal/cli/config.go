@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
+	"context"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
+	agentcli "github.com/llmgw/llmgw/cmd/internal/cli/agent"
+	"github.com/llmgw/llmgw/cmd/internal/cli/command"
+	agentconfig "github.com/llmgw/llmgw/cmd/internal/config/agent"
 	server "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 )
 
 type configCmd struct {
@@ -14,66 +15,52 @@ type configCmd struct {
 	Print printCmd `cmd:"" help:"Print the configuration in force: defaults, file and variables together, secrets replaced."`
 }
 
+// Whose configuration a file is.
+const (
+	ofAgent  = "agent"
+	ofRouter = "router"
+)
+
 type checkCmd struct {
+	For    string `enum:"server,router,agent" default:"server" help:"Whose configuration it is: server, router (a server with --role router) or agent."`
 	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration to check, together with the LLMGW_ variables of this shell."`
 	JSON   bool   `name:"json" help:"Print one JSON object."`
 }
 
-// checked is the outcome of a check.
-type checked struct {
-	File     string         `json:"file"`
-	OK       bool           `json:"ok"`
-	Faults   []config.Fault `json:"faults"`
-	Warnings []string       `json:"warnings"`
-}
-
 // Run checks a file.
-func (c *checkCmd) Run(streams Streams) error {
-	out := checked{File: c.Config, OK: true, Faults: []config.Fault{}, Warnings: []string{}}
+func (c *checkCmd) Run(ctx context.Context, streams Streams) error {
+	if c.For == ofAgent {
+		return (&agentcli.CheckCommand{Config: c.Config, JSON: c.JSON}).Run(ctx, streams)
+	}
 	loaded, err := server.Load(c.Config, environ())
-	if faults, ok := errors.AsType[config.Faults](err); ok {
-		out.OK, out.Faults = false, faults
-	} else if err != nil {
-		return err
-	} else {
-		out.Warnings = append(out.Warnings, loaded.Warnings()...)
+	if err == nil && c.For == ofRouter {
+		err = loaded.UseAsRouter()
 	}
-	if c.JSON {
-		if err := json.NewEncoder(streams.Out).Encode(out); err != nil {
-			return err
-		}
-	} else {
-		out.print(streams)
+	var warnings []string
+	if err == nil {
+		warnings = loaded.Warnings()
 	}
-	if !out.OK {
-		return errReported
-	}
-	return nil
-}
-
-func (c checked) print(streams Streams) {
-	for _, w := range c.Warnings {
-		fmt.Fprintf(streams.Err, "warning: %s\n", w)
-	}
-	if c.OK {
-		fmt.Fprintf(streams.Out, "%s: ok\n", c.File)
-		return
-	}
-	for _, f := range c.Faults {
-		fmt.Fprintln(streams.Err, f)
-	}
-	fmt.Fprintf(streams.Err, "llmgw: %s in %s\n", count(len(c.Faults), "fault"), c.File)
+	return command.CheckedFile(streams, c.Config, c.JSON, err, warnings)
 }
 
 type printCmd struct {
+	For    string `enum:"server,agent" default:"server" help:"Whose configuration it is: server or agent."`
 	Config string `short:"c" placeholder:"FILE" help:"Configuration; without it the defaults and the variables of this shell."`
 }
 
 // Run prints the configuration in force, or its faults.
 func (c *printCmd) Run(streams Streams) error {
+	if c.For == ofAgent {
+		loaded, err := agentconfig.Load(c.Config, environ())
+		if err != nil {
+			return err
+		}
+		return strictyaml.Print(streams.Out, loaded.Config)
+	}
 	loaded, err := server.Load(c.Config, environ())
 	if err != nil {
 		return err
 	}
-	return config.Print(streams.Out, loaded.Config)
+	// To write agent_listen has an effect: what is printed is in force.
+	return strictyaml.Print(streams.Out, loaded.WithControlPlane(loaded.AgentAddress()))
 }

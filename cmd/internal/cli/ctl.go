@@ -19,9 +19,21 @@ import (
 )
 
 type ctlCmd struct {
-	ExplainRoute explainRouteCmd `cmd:"" help:"Say where a request would go now and why, without sending it. The request's body is read from standard input."`
-	Limits       ctlLimitsCmd    `cmd:"" help:"Say where the limits of a key stand: what the server checks its next request against."`
-	EngineCheck  engineCheckCmd  `cmd:"" help:"Hold every flag that an adapter may give its engine against the help of the installed engine. Asks no server."`
+	ExplainRoute     explainRouteCmd     `cmd:"" help:"Say where a request would go now and why, without sending it. The request's body is read from standard input."`
+	Status           ctlStatusCmd        `cmd:"" help:"Show what the fleet has, what of it is free, how its models stand, and what is wrong."`
+	Models           ctlModelsCmd        `cmd:"" help:"Show the models that are placed: replicas wanted, ready, on their way, and why some are missing."`
+	Replicas         ctlReplicasCmd      `cmd:"" help:"Show the replicas and their shards: where they are, how they are, and what is wrong with them."`
+	ExplainPlacement explainPlacementCmd `cmd:"" help:"Say why a model's replicas are where they are and where one more would go: every node that would not do, and why."`
+	WhatIf           whatIfCmd           `cmd:"" help:"Say what would move where, and what would have no place, if nodes were drained, gone or new, or models were wanted. Changes nothing."`
+	Limits           ctlLimitsCmd        `cmd:"" help:"Say where the limits of a key stand: what the server checks its next request against."`
+	Model            ctlModelCmd         `cmd:"" help:"Show the models of the catalog, and add and remove some while the server runs."`
+	Cert             ctlCertCmd          `cmd:"" help:"Make the certificates of a fleet, and say what is wrong with one. Asks no server."`
+	Nodes            ctlNodesCmd         `cmd:"" help:"Show the machines of the fleet, which cards are excluded and why, and what runs where."`
+	Cordon           ctlCordonCmd        `cmd:"" help:"Keep new replicas off a node; what runs there stays."`
+	Uncordon         ctlUncordonCmd      `cmd:"" help:"Let a node get replicas again."`
+	Drain            ctlDrainCmd         `cmd:"" help:"Keep new replicas off a node, and move those that are there."`
+	Forget           ctlForgetCmd        `cmd:"" help:"Remove a node that is gone for good."`
+	EngineCheck      engineCheckCmd      `cmd:"" help:"Hold every flag that an adapter may give its engine against the help of the installed engine. Asks no server."`
 }
 
 // ctlFlags are those of every verb that asks a server.

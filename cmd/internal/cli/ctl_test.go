@@ -22,6 +22,7 @@ func explainRoute(t *testing.T, body string, args ...string) (code int, out, err
 
 // A server is asked, tells where a request would go, and has sent none.
 func TestCtlExplainRoute(t *testing.T) {
+	t.Parallel()
 	s := start(t, "demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--json")
 	defer s.stop(t)
 	model := s.Models[0]

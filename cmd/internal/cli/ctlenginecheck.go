@@ -43,6 +43,13 @@ func (c *engineCheckCmd) Validate() error {
 	if c.Timeout < 0 {
 		return fmt.Errorf("--timeout: %v is less than 0", c.Timeout)
 	}
+	// A variable of the shell that is not set.
+	if slices.Contains(c.Exe, "") {
+		return errors.New("--exe: is empty; give the path of the installed engine")
+	}
+	if slices.Contains(c.HelpFile, "") {
+		return errors.New("--help-file: is empty; give a file with what the engine prints as its help")
+	}
 	if c.EngineVersion != "" && len(c.HelpFile) == 0 {
 		return errors.New("--engine-version: an executable is asked for its version; this is for --help-file")
 	}
@@ -64,8 +71,15 @@ func (c *engineCheckCmd) Run(ctx context.Context, streams Streams) error {
 		return err
 	}
 	adapter, err := host.Adapter(engines.Name(c.Adapter))
+	if errors.Is(err, plugin.ErrUnknown) {
+		builtin, _, missing := app.Adapter(ctx, app.Adapters(), engines.Name(c.Adapter))
+		if missing == nil {
+			return c.run(ctx, streams, []engines.Adapter{builtin})
+		}
+		err = fmt.Errorf("%w; nor is it built in: %w", err, missing)
+	}
 	if err != nil {
-		return coded{fmt.Errorf("ctl engine-check: %w", err), exitUnchecked}
+		return coded(fmt.Errorf("ctl engine-check: %w", err), exitUnchecked)
 	}
 	hosted, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -78,11 +92,14 @@ func (c *engineCheckCmd) Run(ctx context.Context, streams Streams) error {
 func (c *engineCheckCmd) run(ctx context.Context, streams Streams, adapters []engines.Adapter) error {
 	adapter, d, err := app.Adapter(ctx, adapters, engines.Name(c.Adapter))
 	if err != nil {
-		return coded{fmt.Errorf("ctl engine-check: %w", err), exitUnchecked}
+		if c.AdapterDir == "" {
+			err = fmt.Errorf("%w; --adapter-dir names the folder of those that are not built in", err)
+		}
+		return coded(fmt.Errorf("ctl engine-check: %w", err), exitUnchecked)
 	}
 	checks, err := c.checks(ctx, adapter)
 	if err != nil {
-		return coded{fmt.Errorf("ctl engine-check: %w", err), exitUnchecked}
+		return coded(fmt.Errorf("ctl engine-check: %w", err), exitUnchecked)
 	}
 	out := engineCheck{Adapter: d.Engine, Tested: d.Tested}
 	for _, name := range c.HelpFile {
@@ -150,7 +167,7 @@ func (c *engineCheckCmd) file(name string, check engines.Check) engineCheckResul
 	r.Check = check.Name
 	text, err := readHelp(name)
 	if err != nil {
-		r.Error = err.Error()
+		r.Error = fmt.Sprintf("%v; give a file with what the engine prints with %s", err, strings.Join(check.HelpArgs, " "))
 		return r
 	}
 	help := flagcheck.Parse(text)
@@ -158,7 +175,7 @@ func (c *engineCheckCmd) file(name string, check engines.Check) engineCheckResul
 		r.Error = fmt.Sprintf("%s: it has no flag; save what the engine prints with %s", name, strings.Join(check.HelpArgs, " "))
 		return r
 	}
-	r.Report = flagcheck.Check(check, help, c.EngineVersion)
+	r.Report = hold(check, help, c.EngineVersion)
 	return r
 }
 
@@ -181,7 +198,17 @@ func (c *engineCheckCmd) executable(ctx context.Context, exe string, check engin
 		return r
 	}
 	r.From = answer.Executable
-	r.Report = flagcheck.Check(check, answer.Help, answer.Version)
+	r.Report = hold(check, answer.Help, answer.Version)
+	return r
+}
+
+// hold is flagcheck.Check, and doubts a text in which nothing is known, which is more likely another
+// program's than one of a version that has renamed everything.
+func hold(check engines.Check, help flagcheck.Help, version string) flagcheck.Report {
+	r := flagcheck.Check(check, help, version)
+	if r.Known == 0 && !r.OK() {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the help knows nothing of what the adapter uses: is it that of %s?", check.Command.Executable))
+	}
 	return r
 }
 
@@ -251,9 +278,13 @@ func (e engineCheck) verdict() error {
 	}
 	switch {
 	case missing > 0:
-		return coded{fmt.Errorf("ctl engine-check: the engine does not know %s: it would not start with them. Use a version that the adapter was tested with (%s), or mend the adapter", count(missing, "flag"), strings.Join(e.Tested, ", ")), exitFailed}
+		other := "another version of the engine"
+		if len(e.Tested) > 0 {
+			other = "a version that the adapter was tested with (" + strings.Join(e.Tested, ", ") + ")"
+		}
+		return coded(fmt.Errorf("ctl engine-check: the engine does not know %s: it would not start with them. Use %s, or mend the adapter", count(missing, "flag"), other), exitFailed)
 	case unchecked > 0:
-		return coded{fmt.Errorf("ctl engine-check: %d of %s could not be made", unchecked, count(len(e.Results), "check")), exitUnchecked}
+		return coded(fmt.Errorf("ctl engine-check: %d of %s could not be made", unchecked, count(len(e.Results), "check")), exitUnchecked)
 	}
 	return nil
 }

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/llmgw/llmgw/cmd/internal/cli/command"
 	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/engines/flagcheck"
 )
 
 // checkedToy is an adapter of which only the checks are asked.
@@ -80,7 +82,8 @@ func TestEngineCheck(t *testing.T) {
 		}, []string{"toy-head"}},
 		{"a file of an older version", engineCheckCmd{Adapter: "toy", HelpFile: []string{helpFile}, EngineVersion: "1.0"}, 0, []string{"skipped  --crowd", "all 2 flags"}, nil},
 		{"one check", engineCheckCmd{Adapter: "toy", Check: "head"}, 0, []string{"toy head"}, []string{"toy play"}},
-		{"no such file", engineCheckCmd{Adapter: "toy", HelpFile: []string{filepath.Join(dir, "none")}}, 2, []string{"not checked", "no such file", "1 of 1 check could not be made"}, nil},
+		{"no such file", engineCheckCmd{Adapter: "toy", HelpFile: []string{filepath.Join(dir, "none")}}, 2, []string{"not checked", "no such file", "give a file with what the engine prints with play --help", "1 of 1 check could not be made"}, nil},
+		{"another program", engineCheckCmd{Adapter: "toy", Check: "head", Exe: []string{toy}}, 1, []string{"missing  --join", "warning  the help knows nothing of what the adapter uses: is it that of toy-head?"}, nil},
 		{"a file without help", engineCheckCmd{Adapter: "toy", HelpFile: []string{toy + "-empty"}}, 2, []string{"it has no flag; save what the engine prints with play --help"}, nil},
 		{"no such executable", engineCheckCmd{Adapter: "toy", Check: "play", Exe: []string{"/nowhere/toy"}}, 2, []string{"not checked  /nowhere/toy: no such file or directory; give the path"}, nil},
 		{"a missing flag weighs more", engineCheckCmd{Adapter: "toy", Check: "play", Exe: []string{"/nowhere/toy", older}}, 1, []string{"not checked", "missing  --port"}, nil},
@@ -99,8 +102,8 @@ func TestEngineCheck(t *testing.T) {
 				code := 0
 				if err != nil {
 					code = exitFailed
-					if c, ok := errors.AsType[coded](err); ok {
-						code = c.code
+					if c, ok := errors.AsType[command.Coded](err); ok {
+						code = c.Code
 					}
 					out.WriteString(err.Error())
 				}
@@ -122,6 +125,15 @@ func TestEngineCheck(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An adapter need not say which versions it was tested with.
+func TestEngineCheckWithoutTestedVersions(t *testing.T) {
+	e := engineCheck{Results: []engineCheckResult{{Report: flagcheck.Report{Missing: []flagcheck.Missing{{Name: "--join"}}}}}}
+	const want = "ctl engine-check: the engine does not know 1 flag: it would not start with them. Use another version of the engine, or mend the adapter"
+	if err := e.verdict(); err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
 	}
 }
 

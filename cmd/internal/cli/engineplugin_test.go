@@ -69,8 +69,8 @@ func TestBuiltinAdaptersAsPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := string(d.Engine)
-		if d.Engine == engines.Sim {
-			continue // its launches name the binary that it is part of: TestEngineOutlivesItsAdapter
+		if d.Engine == engines.Sim || !asProgram(d.Engine) {
+			continue // sim's launches name the binary that it is part of: TestEngineOutlivesItsAdapter
 		}
 		t.Run(name, func(t *testing.T) {
 			path := program(t, name)
@@ -78,6 +78,31 @@ func TestBuiltinAdaptersAsPrograms(t *testing.T) {
 			enginetest.RunPlugin(t, path)
 		})
 	}
+}
+
+// engine-check takes an adapter of a folder before one that is built in, and one
+// that is built in where the folder has none.
+func TestEngineCheckOfAFolder(t *testing.T) {
+	t.Parallel()
+	help := filepath.Join("..", "..", "..", "engines", "tei", "testdata", "help")
+	texts, err := filepath.Glob(filepath.Join(help, "*.txt"))
+	if err != nil || len(texts) == 0 {
+		t.Fatalf("no help text in %s: %v", help, err)
+	}
+	broken := filepath.Join(t.TempDir(), plugin.Prefix+"tei")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho hello\n"), 0o755); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	tei := "ctl engine-check tei --help-file " + texts[0] + " --adapter-dir "
+	expect(t, []expected{
+		{tei + filepath.Dir(program(t, "tei")), 0, "the engine knows all", "^$"},
+		{tei + filepath.Dir(program(t, "vllm")), 0, "the engine knows all", "^$"},
+		{tei + filepath.Dir(broken), 2, "^$", `is no adapter: it printed "hello"`},
+		{"ctl engine-check doll --adapter-dir " + filepath.Dir(broken), 2, "^$", `there are tei; correct the name, or put llmgw-adapter-doll into .*; nor is it built in: .*"infinity" `},
+		{"ctl engine-check doll", 2, "^$", `there are \["infinity" .*; --adapter-dir names the folder of those that are not built in\n$`},
+		{"ctl engine-check tei --exe ”", 80, "^$", `--exe: is empty; give the path`},
+		{"ctl engine-check tei --help-file ”", 80, "^$", `--help-file: is empty; give a file`},
+	})
 }
 
 // program returns a program of the built-in adapter, in a directory of its own.

@@ -21,6 +21,7 @@ import (
 	"github.com/llmgw/llmgw/cmd/internal/storedsn"
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/fleet/controlplane/models"
 	"github.com/llmgw/llmgw/placement/catalog"
 	"github.com/llmgw/llmgw/router/gateway/gatewayapi"
 )
@@ -73,6 +74,7 @@ const probeTime = 5 * time.Second
 type keeper struct {
 	keys   api.Keys
 	usage  api.Usage
+	audit  api.Audit
 	limits api.Limits // nil without a server
 	url    string     // the server's; empty for a store
 	close  func() error
@@ -131,7 +133,7 @@ func (f *keeperFlags) ask(ctx context.Context, url string) (k *keeper, instead s
 	switch code := connect.CodeOf(err); {
 	case err == nil && (f.Store == "" || sameStore(f.Store, store.GetDsn())):
 		limits := client.Limits
-		return &keeper{keys: client.Keys, usage: client.Usage, limits: limits, url: url, close: func() error { return nil }}, "", nil
+		return &keeper{keys: client.Keys, usage: client.Usage, audit: client.Audit, limits: limits, url: url, close: func() error { return nil }}, "", nil
 	case err == nil && f.Admin != "":
 		return nil, "", fmt.Errorf("the server at %s keeps its keys in another store than --store says, %s; leave one of --admin and --store out", url, store.GetDsn())
 	case err == nil:
@@ -173,7 +175,7 @@ func (f *storeFlags) local(ctx context.Context, cfg *server.Loaded, dsn storedsn
 	deps := gatewayapi.KeysDeps{Store: st, Where: dsn.Where()}
 	if f.Config != "" {
 		// Without a configuration it is not known what models and bands there are.
-		names, err := modelsOf(cfg)
+		names, err := modelsOf(ctx, cfg, st)
 		if err != nil {
 			return nil, errors.Join(err, st.Close())
 		}
@@ -186,7 +188,7 @@ func (f *storeFlags) local(ctx context.Context, cfg *server.Loaded, dsn storedsn
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	return &keeper{keys: keys, usage: gatewayapi.Usage{Store: st}, close: st.Close}, nil
+	return &keeper{keys: keys, usage: gatewayapi.Usage{Store: st}, audit: gatewayapi.Audit{Store: st}, close: st.Close}, nil
 }
 
 // openStore opens a store whose schema is this program's.
@@ -212,15 +214,23 @@ func openStore(ctx context.Context, dsn storedsn.DSN, how use) (storedsn.Store, 
 	return st, nil
 }
 
-// modelsOf are the models that a configuration names.
-func modelsOf(cfg *server.Loaded) (auth.Models, error) {
+// modelsOf are the models that a configuration names, and those that were added
+// while a server ran.
+func modelsOf(ctx context.Context, cfg *server.Loaded, st storedsn.Store) (auth.Models, error) {
+	added, err := models.New(cfg.Gateway.Models, models.Deps{Store: st})
+	if err != nil {
+		return auth.Models{}, err
+	}
+	if err := added.Load(ctx); err != nil {
+		return auth.Models{}, err
+	}
 	var served []string
 	for _, e := range cfg.Gateway.Endpoints {
 		for _, m := range e.Models {
 			served = append(served, m.Name)
 		}
 	}
-	c, err := catalog.New(catalog.WithServed(cfg.Gateway.Models, served))
+	c, err := catalog.New(catalog.WithServed(added.Current().Catalog.Models(), served))
 	if err != nil {
 		return auth.Models{}, err
 	}

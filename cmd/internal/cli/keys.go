@@ -32,19 +32,19 @@ type keysCmd struct {
 
 type keysCreateCmd struct {
 	keeperFlags
-	Name               *string           `placeholder:"TEXT" help:"What its owner calls it."`
-	Owner              *string           `placeholder:"TEXT" help:"Who pays: a person or a team."`
-	Models             []string          `sep:"none" placeholder:"LIST" help:"Models that it may use, with commas between: names, and patterns such as b/*. Without it every model."`
-	AllowUnknownModels bool              `help:"Take names of models that there are not yet."`
-	Band               *string           `placeholder:"BAND" help:"Priority class. Without it the default band."`
-	RPM                *int64            `name:"rpm" placeholder:"N" help:"Requests per minute."`
-	TPM                *int64            `name:"tpm" placeholder:"N" help:"Tokens per minute."`
-	Concurrency        *int64            `placeholder:"N" help:"Requests at once."`
-	Budget             *string           `placeholder:"AMOUNT/PERIOD[@ZONE]" help:"What it may spend in a day, week, month or in total, such as 1.50/day or 100/month@Europe/Berlin. Days begin in UTC without a zone."`
-	MayExplain         bool              `help:"Let its requests learn which endpoints there are and how one is chosen, by the header x-llmgw-explain."`
-	Expires            *string           `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-31T00:00:00Z, how long it lives, such as 90d or 12h, or never. Without it never."`
-	Tag                map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"A tag of yours; may be given several times."`
-	JSON               bool              `name:"json" help:"Print one JSON object, with id and key."`
+	Name               *string  `placeholder:"TEXT" help:"What its owner calls it."`
+	Owner              *string  `placeholder:"TEXT" help:"Who pays: a person or a team."`
+	Models             []string `sep:"none" placeholder:"LIST" help:"Models that it may use, with commas between: names, and patterns such as b/*. Without it every model."`
+	AllowUnknownModels bool     `help:"Take names of models that there are not yet."`
+	Band               *string  `placeholder:"BAND" help:"Priority class. Without it the default band."`
+	RPM                *int64   `name:"rpm" placeholder:"N" help:"Requests per minute."`
+	TPM                *int64   `name:"tpm" placeholder:"N" help:"Tokens per minute."`
+	Concurrency        *int64   `placeholder:"N" help:"Requests at once."`
+	Budget             *string  `placeholder:"AMOUNT/PERIOD[@ZONE]" help:"What it may spend in a day, week, month or in total, such as 1.50/day or 100/month@Europe/Berlin. Days begin in UTC without a zone."`
+	MayExplain         bool     `help:"Let its requests learn which endpoints there are and how one is chosen, by the header x-llmgw-explain."`
+	Expires            *string  `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-31T00:00:00Z, how long it lives, such as 90d or 12h, or never. Without it never."`
+	Tag                tagFlags `placeholder:"NAME=VALUE" help:"A tag of yours; may be given several times."`
+	JSON               bool     `name:"json" help:"Print one JSON object, with id and key."`
 }
 
 // request is what the flags ask for. An empty value is refused, since it means

@@ -113,6 +113,7 @@ func serveAPI(t *testing.T, deps api.Deps) string {
 // A key's life by the server: it is asked, says so, is told of a revocation, and
 // the key's text is in one answer and nowhere else.
 func TestKeysByServer(t *testing.T) {
+	t.Parallel()
 	a := startAdmin(t)
 	out, errs := must(t, "keys", "create", "--admin", a.url, "--name", "ci", "--rpm", "60", "--concurrency", "4", "--budget", "2/total", "--json")
 	var made struct{ ID, Key string }
@@ -213,6 +214,7 @@ func TestKeysByServer(t *testing.T) {
 // A server that asks for keys: the demo has one, the commands make more, what they
 // set is enforced, and a revocation counts at once.
 func TestDemoKeys(t *testing.T) {
+	t.Parallel()
 	s := start(t, "demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--json")
 	defer s.stop(t)
 	chat := func(key string) int {
@@ -245,6 +247,7 @@ func TestDemoKeys(t *testing.T) {
 
 // Who is asked, of what answers and what is named.
 func TestWhoKeepsKeys(t *testing.T) {
+	t.Parallel()
 	a := startAdmin(t)
 	none := serveAPI(t, api.Deps{})
 	other := httptest.NewServer(http.NotFoundHandler())
@@ -291,6 +294,7 @@ func TestWhoKeepsKeys(t *testing.T) {
 // Sums by what is asked for, and rows as they are kept; the same by the server and
 // by its store.
 func TestUsageOfKeys(t *testing.T) {
+	t.Parallel()
 	a := startAdmin(t)
 	now := time.Now().UTC()
 	var rows []storage.Usage

@@ -12,22 +12,22 @@ import (
 
 type keysUpdateCmd struct {
 	keeperFlags
-	ID                 string            `arg:"" help:"ID of the key."`
-	Revision           int64             `placeholder:"N" help:"Change it only if it has that revision, as keys show has it. Without it whichever it has."`
-	Name               *string           `placeholder:"TEXT" help:"What its owner calls it."`
-	Owner              *string           `placeholder:"TEXT" help:"Who pays: a person or a team."`
-	Models             []string          `sep:"none" placeholder:"LIST" help:"Models that it may use, with commas between, in place of those that it may; all for every model."`
-	AllowUnknownModels bool              `help:"Take names of models that there are not yet."`
-	Band               *string           `placeholder:"BAND" help:"Priority class; default for the default band."`
-	RPM                *int64            `name:"rpm" placeholder:"N" help:"Requests per minute; 0 for no limit."`
-	TPM                *int64            `name:"tpm" placeholder:"N" help:"Tokens per minute; 0 for no limit."`
-	Concurrency        *int64            `placeholder:"N" help:"Requests at once; 0 for no limit."`
-	Budget             *string           `placeholder:"AMOUNT/PERIOD[@ZONE]" help:"What it may spend, as in keys create; none for no bound. What was spent in the period stays spent."`
-	MayExplain         *bool             `negatable:"" help:"Let its requests learn how an endpoint is chosen, or with --no-may-explain not."`
-	Expires            *string           `placeholder:"WHEN" help:"When it ends, as in keys create; how long counts from now."`
-	Tag                map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"A tag to set; may be given several times."`
-	RemoveTag          []string          `sep:"none" placeholder:"NAME" help:"A tag to take away; may be given several times."`
-	JSON               bool              `name:"json" help:"Print one JSON object."`
+	ID                 string   `arg:"" help:"ID of the key."`
+	Revision           int64    `placeholder:"N" help:"Change it only if it has that revision, as keys show has it. Without it whichever it has."`
+	Name               *string  `placeholder:"TEXT" help:"What its owner calls it."`
+	Owner              *string  `placeholder:"TEXT" help:"Who pays: a person or a team."`
+	Models             []string `sep:"none" placeholder:"LIST" help:"Models that it may use, with commas between, in place of those that it may; all for every model."`
+	AllowUnknownModels bool     `help:"Take names of models that there are not yet."`
+	Band               *string  `placeholder:"BAND" help:"Priority class; default for the default band."`
+	RPM                *int64   `name:"rpm" placeholder:"N" help:"Requests per minute; 0 for no limit."`
+	TPM                *int64   `name:"tpm" placeholder:"N" help:"Tokens per minute; 0 for no limit."`
+	Concurrency        *int64   `placeholder:"N" help:"Requests at once; 0 for no limit."`
+	Budget             *string  `placeholder:"AMOUNT/PERIOD[@ZONE]" help:"What it may spend, as in keys create; none for no bound. What was spent in the period stays spent."`
+	MayExplain         *bool    `negatable:"" help:"Let its requests learn how an endpoint is chosen, or with --no-may-explain not."`
+	Expires            *string  `placeholder:"WHEN" help:"When it ends, as in keys create; how long counts from now."`
+	Tag                tagFlags `placeholder:"NAME=VALUE" help:"A tag to set; may be given several times."`
+	RemoveTag          []string `sep:"none" placeholder:"NAME" help:"A tag to take away; may be given several times."`
+	JSON               bool     `name:"json" help:"Print one JSON object."`
 }
 
 // request is what the flags ask for. What takes something away has a word of its

@@ -14,8 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
 	"github.com/llmgw/llmgw/fleet/twin"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 	"github.com/llmgw/llmgw/router/gateway/flight"
 	"github.com/llmgw/llmgw/storage/record"
 )
@@ -250,7 +250,7 @@ func (c *replayCmd) fleet(report *flight.Report, model string) (twin.Config, err
 		if err != nil {
 			return f.Config, err
 		}
-		if _, err := config.Load(&f, config.Source{File: c.Config, Data: data}); err != nil {
+		if _, err := strictyaml.Load(&f, strictyaml.Source{File: c.Config, Data: data}); err != nil {
 			return f.Config, err
 		}
 	} else {

@@ -19,6 +19,7 @@ import (
 // A server that is killed in the middle of its work leaves a log that can be
 // replayed up to there, and the next one goes on in it.
 func TestReplayAfterKill(t *testing.T) {
+	t.Parallel()
 	engine := start(t, "sim", "--listen", "127.0.0.1:0", "--model", "tiny", "--speed", "1000", "--json")
 	defer engine.stop(t)
 	dir := t.TempDir()

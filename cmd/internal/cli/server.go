@@ -11,11 +11,12 @@ import (
 
 type serverCmd struct {
 	Config string `short:"c" placeholder:"FILE" help:"Configuration, YAML; without it every key has its default and no endpoint is known."`
+	Role   string `enum:"server,router" default:"server" help:"What it is: a server, or a router that has its models and engines from the control planes under follow in the configuration."`
 }
 
 // Run serves until a signal.
 func (c *serverCmd) Run(ctx context.Context, streams Streams) error {
-	loaded, err := load(c.Config)
+	loaded, err := c.load()
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (c *serverCmd) Run(ctx context.Context, streams Streams) error {
 	return serverapp.Run(ctx, serverapp.Options{
 		Config: loaded.Config, Logger: log, Level: &level,
 		Reload: func() (server.Config, error) {
-			next, err := load(c.Config)
+			next, err := c.load()
 			if err != nil {
 				return server.Config{}, err
 			}
@@ -42,8 +43,11 @@ func (c *serverCmd) Run(ctx context.Context, streams Streams) error {
 }
 
 // load reads the configuration and makes sure of what it names on this machine.
-func load(file string) (*server.Loaded, error) {
-	loaded, err := server.Load(file, environ())
+func (c *serverCmd) load() (*server.Loaded, error) {
+	loaded, err := server.Load(c.Config, environ())
+	if err == nil && c.Role == ofRouter {
+		err = loaded.UseAsRouter()
+	}
 	if err != nil {
 		return nil, err
 	}

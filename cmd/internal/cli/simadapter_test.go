@@ -67,6 +67,7 @@ func startReplica(t *testing.T, a engines.Adapter, p engines.Profile) (ranks []*
 // What the adapter describes, a runner starts: two ranks become ready, ask for
 // the key that they were given, and end when they are told to.
 func TestSimAdapter(t *testing.T) {
+	t.Parallel()
 	ranks, url := startReplica(t, sim.Adapter{}, engines.Profile{Ranks: 2, Options: map[string]string{"load_time": "8ms"}})
 	for i, r := range ranks {
 		if _, err := r.Wait(t.Context(), process.StateReady); err != nil {
@@ -93,6 +94,7 @@ func TestSimAdapter(t *testing.T) {
 
 // Why an engine does not come up is said in words, by the adapter's rules.
 func TestSimAdapterFails(t *testing.T) {
+	t.Parallel()
 	ranks, _ := startReplica(t, sim.Adapter{}, engines.Profile{Options: map[string]string{"faults": "fail_load=context"}, ContextTokens: 4096})
 	_, err := ranks[0].Wait(t.Context(), process.StateReady)
 	failed, ok := errors.AsType[*process.FailedError](err)

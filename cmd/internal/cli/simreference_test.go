@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/llmgw/llmgw/cmd/internal/cli"
-	"github.com/llmgw/llmgw/cmd/internal/config"
 	"github.com/llmgw/llmgw/cmd/internal/config/reference"
 	"github.com/llmgw/llmgw/engines/sim"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 )
 
 var update = flag.Bool("update", false, "write faults.txt, the tables of docs/reference/sim.md and the help that engines/sim is held against from the code")
@@ -40,7 +40,7 @@ func TestSimReference(t *testing.T) {
 			}
 		}
 	}
-	sameText(t, "faults.txt", faultsText(keys))
+	sameText(t, "simserve/faults.txt", faultsText(keys))
 	// The adapter's flags are held against this text, in the tests of engines/sim.
 	var help strings.Builder
 	if code := cli.Main(t.Context(), []string{"sim", "serve", "--help"}, cli.Streams{Out: &help, Err: t.Output()}); code != 0 {
@@ -126,7 +126,7 @@ func faultsText(keys []reference.Key) string {
 
 func faultValue(t reflect.Type) string {
 	switch {
-	case config.IsDuration(t):
+	case strictyaml.IsDuration(t):
 		return "DURATION"
 	case t.Kind() == reflect.Bool:
 		return "true"

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
 	"github.com/llmgw/llmgw/engines/sim/workload"
 	"github.com/llmgw/llmgw/fleet/twin"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 )
 
 //go:generate go test -run TestSimulateReference . -update
@@ -182,7 +182,7 @@ func (c *simulateCmd) file() (simulateFile, error) {
 			return f, err
 		}
 		text := `"%s", a text: it may name a distribution, too`
-		if _, err := config.Load(&f, config.Source{
+		if _, err := strictyaml.Load(&f, strictyaml.Source{
 			File: c.Config, Data: data, Numbers: map[string]string{"workload.prompt": text, "workload.output": text},
 		}); err != nil {
 			return f, err

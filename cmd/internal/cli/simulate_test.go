@@ -70,6 +70,7 @@ func TestSimulateFlags(t *testing.T) {
 // The example runs, and the same seed prints the same figures but for the time
 // it took.
 func TestSimulateExample(t *testing.T) {
+	t.Parallel()
 	figures := func(args ...string) string {
 		var out, errs bytes.Buffer
 		args = append([]string{"simulate", "-c", "../../../examples/simulate.yaml", "--requests", "200", "--json"}, args...)

@@ -18,8 +18,8 @@ func TestAdapterOfTheHowTo(t *testing.T) {
 		switch {
 		case strings.HasPrefix(b.text, "package main\n"):
 			files["main.go"] = b.text
-		case strings.HasPrefix(b.text, "func Test"):
-			files["main_test.go"] = "package main\n\nimport (\n\t\"testing\"\n\n\t\"github.com/llmgw/llmgw/engines/enginetest\"\n)\n\n" + b.text
+		case b.first() == "// main_test.go":
+			files["main_test.go"] = b.text
 		case b.lang == "yaml":
 			files[strings.TrimPrefix(b.first(), "# ")] = b.text
 		}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// The tutorial's commands run in order in one shell, as a reader would type
+// The commands of the tutorial, and of how-tos that are like it, run in order in one shell, as a reader would type
 // them. Its comments say what a reader sees:
 //
 //	<!-- expect: COMMAND -->   is true now
@@ -38,7 +39,13 @@ func TestMain(m *testing.M) {
 //
 // Only the ports are others, and the binary is this test's.
 func TestTutorial(t *testing.T) {
-	const page = "docs/tutorial/first-hour.md"
+	for _, page := range []string{"docs/tutorial/first-hour.md", "docs/how-to/certificates.md", "docs/how-to/control-plane.md"} {
+		t.Run(path.Base(page), func(t *testing.T) { runPage(t, page) })
+	}
+}
+
+func runPage(t *testing.T, page string) {
+	t.Helper()
 	for _, tool := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip(err)
@@ -62,10 +69,12 @@ func TestTutorial(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
-		logs, _ := filepath.Glob(filepath.Join(home, "first-hour", "*.log"))
-		for _, log := range logs {
-			text, _ := os.ReadFile(log)
-			t.Logf("%s:\n%s", filepath.Base(log), text)
+		for _, dir := range []string{".", "first-hour"} {
+			logs, _ := filepath.Glob(filepath.Join(home, dir, "*.log"))
+			for _, log := range logs {
+				text, _ := os.ReadFile(log)
+				t.Logf("%s:\n%s", filepath.Base(log), text)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -18,15 +19,20 @@ import (
 
 	_ "github.com/llmgw/llmgw/engines/plugin/pluginpb"
 	_ "github.com/llmgw/llmgw/fleet/apipb"
+	_ "github.com/llmgw/llmgw/fleet/fleetpb"
 )
 
-var update = flag.Bool("update", false, "write the testdata/descriptors.txt of each protocol")
+var (
+	update   = flag.Bool("update", false, "write the testdata/descriptors.txt of each protocol, if lines were only added")
+	breaking = flag.Bool("breaking", false, "with -update: write it although lines are changed or gone, which breaks the other side of a protocol that was released")
+)
 
 // protocols are the folders whose code this command makes, each with the .proto
 // files below it.
 func protocols() map[string]string {
 	return map[string]string{
 		"fleet/apipb":             "llmgw/api/v1/*.proto",
+		"fleet/fleetpb":           "llmgw/fleet/v1/*.proto",
 		"engines/plugin/pluginpb": "llmgw/engine/v1/*.proto",
 	}
 }
@@ -67,7 +73,8 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 
 // Numbers, names and types stay as they were: the two sides of a protocol, of
 // different versions, understand each other. A line may be added; a changed or
-// missing one breaks somebody. -update writes the files, and the diff is to be read.
+// missing one breaks somebody. -update writes the files, and the diff is to be read;
+// it drops and changes no line unless -breaking says so.
 func TestDescriptorsAreKept(t *testing.T) {
 	for name, pattern := range protocols() {
 		t.Run(name, func(t *testing.T) {
@@ -81,19 +88,53 @@ func TestDescriptorsAreKept(t *testing.T) {
 				describeFile(&got, f)
 			}
 			golden := filepath.Join(folder, "testdata/descriptors.txt")
+			want, err := os.ReadFile(golden)
+			if err != nil && !(*update && errors.Is(err, fs.ErrNotExist)) {
+				t.Fatal(err)
+			}
 			if *update {
+				if lost := lostLines(string(want), got.String()); len(lost) > 0 && !*breaking {
+					t.Fatalf("these lines are changed or gone, which breaks whoever speaks the protocol as it was; -update -breaking writes it all the same:\n%s", strings.Join(lost, "\n"))
+				}
 				if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
 					t.Fatal(err)
 				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
+				return
 			}
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {
 				t.Errorf("descriptors (-kept +now):\n%s", diff)
 			}
 		})
+	}
+}
+
+// lostLines returns the lines of before that now does not have.
+func lostLines(before, now string) []string {
+	has := map[string]bool{}
+	for line := range strings.Lines(now) {
+		has[strings.TrimSuffix(line, "\n")] = true
+	}
+	var lost []string
+	for line := range strings.Lines(before) {
+		if line = strings.TrimSuffix(line, "\n"); !has[line] {
+			lost = append(lost, line)
+		}
+	}
+	return lost
+}
+
+func TestLostLines(t *testing.T) {
+	before := "a.B.c = 1 optional string\na.B.d = 2 optional string\n"
+	for now, want := range map[string][]string{
+		before:                        nil,
+		before + "a.B.e = 3 string\n": nil,
+		"a.B.d = 2 optional string\na.B.c = 1 optional string\n": nil,
+		"a.B.c = 1 optional string\n":                            {"a.B.d = 2 optional string"},
+		"a.B.c = 3 optional string\na.B.d = 2 optional string\n": {"a.B.c = 1 optional string"},
+	} {
+		if diff := cmp.Diff(want, lostLines(before, now)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", now, diff)
+		}
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package demo is the role `llmgw demo`: a server and three simulated engines
-// in one process, for the first five minutes and for tests of clients.
+// in one process, for the first five minutes and for tests of clients. A fleet of
+// simulated machines with agents of their own is behind the server of RunFleet.
 package demo
 
 import (
@@ -41,12 +42,7 @@ type Options struct {
 
 // Run serves until ctx is done or a signal comes, which are no errors.
 func Run(ctx context.Context, opts Options) error {
-	cfg := config.DefaultConfig()
-	cfg.Listen, cfg.AdminListen = opts.Listen, opts.AdminListen
-	// Nobody balances load over a demo, so nobody needs to be told that it
-	// ends before it does.
-	cfg.Shutdown = config.Shutdown{Drain: 5 * time.Second}
-	cfg.Auth.Enabled = opts.Auth
+	cfg := opts.over(config.DefaultConfig())
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
@@ -57,9 +53,8 @@ func Run(ctx context.Context, opts Options) error {
 			return fmt.Errorf("demo: %w", err)
 		}
 		defer os.RemoveAll(dir) // last of all
-		cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(dir, "llmgw.db"))
-		if key, err = makeKey(ctx, cfg.Store.DSN); err != nil {
-			return fmt.Errorf("demo: no key was made: %w", err)
+		if key, err = opts.keep(ctx, &cfg, dir); err != nil {
+			return err
 		}
 	}
 	serverCtx, stopServer := context.WithCancelCause(ctx)
@@ -92,10 +87,39 @@ func Run(ctx context.Context, opts Options) error {
 			})
 		},
 	})
+	err = outcome(ctx, serverCtx, err)
+	stopServer(nil)
+	return err
+}
+
+// over returns cfg with what the options say.
+func (opts Options) over(cfg config.Config) config.Config {
+	cfg.Listen, cfg.AdminListen = opts.Listen, opts.AdminListen
+	// Nobody balances load over a demo, so nobody needs to be told that it
+	// ends before it does.
+	cfg.Shutdown = config.Shutdown{Drain: 5 * time.Second}
+	cfg.Auth.Enabled = opts.Auth
+	return cfg
+}
+
+// keep puts the store of cfg into dir, and returns a key of it if one is asked for.
+func (opts Options) keep(ctx context.Context, cfg *config.Config, dir string) (key string, err error) {
+	cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(dir, "llmgw.db"))
+	if !opts.Auth {
+		return "", nil
+	}
+	if key, err = makeKey(ctx, cfg.Store.DSN); err != nil {
+		return "", fmt.Errorf("demo: no key was made: %w", err)
+	}
+	return key, nil
+}
+
+// outcome is what a server's end means: serverCtx may have been ended by a part of
+// the demo that failed, and ctx by whoever runs it.
+func outcome(ctx, serverCtx context.Context, err error) error {
 	if cause := context.Cause(serverCtx); cause != nil && !errors.Is(cause, context.Canceled) && ctx.Err() == nil {
 		err = errors.Join(cause, err)
 	}
-	stopServer(nil)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return taken{err}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/llmgw/llmgw/auth"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/fleet/api"
+	"github.com/llmgw/llmgw/fleet/controlplane/models"
+	"github.com/llmgw/llmgw/router/gateway/gatewayapi"
 )
 
 // management is the management API and where it stands on the admin listener.
@@ -21,20 +23,33 @@ type management struct {
 func apiModule() fx.Option {
 	type parts struct {
 		fx.In
-		Routes api.Routes `optional:"true"` // a data plane without a router has none
-		Plane  dataPlane
-		Govern *governance
-		Config config.Config
-		Log    *slog.Logger
+		Routes  api.Routes `optional:"true"` // a data plane without a router has none
+		Plane   dataPlane
+		Govern  *governance
+		Control *controlPlane
+		Models  *models.Models
+		Store   *keeper
+		Config  config.Config
+		Log     *slog.Logger
 	}
 	return fx.Module("api", fx.Provide(func(p parts) (management, error) {
 		deps := api.Deps{Routes: p.Routes, Logger: p.Log}
-		var models func() auth.Models
-		if m, ok := p.Plane.(interface{ KeyModels() auth.Models }); ok {
-			models = m.KeyModels
+		if !p.Config.Router {
+			deps.Models = p.Models
 		}
-		if err := p.Govern.services(&deps, p.Config, models); err != nil {
+		var names func() auth.Models
+		if m, ok := p.Plane.(interface{ KeyModels() auth.Models }); ok {
+			names = m.KeyModels
+		}
+		if err := p.Govern.services(&deps, p.Config, names, p.Control); err != nil {
 			return management{}, err
+		}
+		if p.Store != nil {
+			deps.Audit = gatewayapi.Audit{Store: p.Store.store}
+		}
+		if p.Control != nil {
+			deps.Nodes = p.Control.plane.Nodes()
+			deps.Placement = p.Control.placement(deps.Models)
 		}
 		return management{handler: api.NewHandler(deps), paths: api.Paths()}, nil
 	}))

@@ -83,7 +83,7 @@ func TestCanary(t *testing.T) {
 	cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(dir, "store", "llmgw.db"))
 	cfg.Gateway.Recorder.Dir = filepath.Join(dir, "record")
 	cfg.Gateway.Router.Core.DefaultProfile = "debug" // which logs each decision
-	cfg.Gateway.Models = []catalog.Model{{Name: "m", Prices: []catalog.Price{{Output: 1_000_000_000}}, ContextTokens: 4096}}
+	cfg.Gateway.Models = []catalog.Model{{Name: "m", Prices: []catalog.Price{{Output: new(catalog.Money(1_000_000_000))}}, ContextTokens: 4096}}
 	cfg.Gateway.Endpoints = []gateway.Endpoint{{Spec: endpoint.Spec{ID: "e", URL: engine.URL, Models: []endpoint.Model{{Name: "m"}}}}}
 	r := startLogging(t, cfg, gatewayModule(), slog.NewJSONHandler(all.to("log"), &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
 	admin, err := api.NewClient(api.ClientConfig{URL: "http://" + r.Admin})

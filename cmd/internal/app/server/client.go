@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log"
 	"log/slog"
@@ -27,7 +28,7 @@ type client struct {
 	running atomic.Int64 // requests in the data plane
 }
 
-func newClient(cfg config.Config, plane http.Handler, h *health, cert *certificate, logger *slog.Logger) *client {
+func newClient(cfg config.Config, plane http.Handler, h *health, tlsConfig *tls.Config, logger *slog.Logger) *client {
 	c := &client{drain: cfg.Shutdown.Drain, log: logger}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -41,7 +42,7 @@ func newClient(cfg config.Config, plane http.Handler, h *health, cert *certifica
 		MaxHeaderBytes:               cfg.HTTP.MaxHeaderBytes,
 		Protocols:                    protocols,
 		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: cfg.HTTP.MaxConcurrentStreams},
-		TLSConfig:                    cert.tlsConfig(),
+		TLSConfig:                    tlsConfig,
 		ErrorLog:                     errorLog(logger),
 	}
 	return c

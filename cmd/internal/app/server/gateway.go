@@ -18,7 +18,7 @@ func gatewayModule() fx.Option {
 	return fx.Module("gateway",
 		fx.Provide(
 			func(cfg config.Config, k *governance, log *slog.Logger, reg prometheus.Registerer) (*gateway.Gateway, error) {
-				deps := gateway.Deps{Logger: log, Registerer: reg, Writer: "llmgw " + app.ReadVersion().Version}
+				deps := gateway.Deps{Logger: log, Registerer: reg, Writer: "llmgw " + app.ReadVersion().Version, Follows: cfg.Router}
 				k.into(&deps, cfg)
 				return gateway.New(cfg.Gateway, deps)
 			},

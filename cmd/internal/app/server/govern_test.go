@@ -40,7 +40,7 @@ func keyed(t *testing.T) config.Config {
 	cfg := testConfig()
 	cfg.Auth.Enabled = true
 	cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(t.TempDir(), "llmgw.db"))
-	cfg.Gateway.Models = []catalog.Model{{Name: "m", Prices: []catalog.Price{{Output: 1_000_000_000}}, ContextTokens: 4096}}
+	cfg.Gateway.Models = []catalog.Model{{Name: "m", Prices: []catalog.Price{{Output: new(catalog.Money(1_000_000_000))}}, ContextTokens: 4096}}
 	cfg.Gateway.Endpoints = []gateway.Endpoint{{Spec: endpoint.Spec{ID: "e", URL: engine.URL, Models: []endpoint.Model{{Name: "m"}}}}}
 	return cfg
 }
@@ -318,7 +318,11 @@ func TestOpenServerIsWarnedOf(t *testing.T) {
 func TestFirstKey(t *testing.T) {
 	cfg := keyed(t)
 	var log locked
-	g, err := newGovernance(cfg, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	k, err := newKeeper(cfg, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGovernance(cfg, k, slog.New(slog.NewTextHandler(&log, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

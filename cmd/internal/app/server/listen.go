@@ -18,7 +18,8 @@ type listeners struct {
 	cfg     config.Config
 	metrics *metrics
 
-	client, admin, metricsOnly net.Listener // metricsOnly is nil if not configured
+	client, admin       net.Listener
+	metricsOnly, agents net.Listener // nil if not configured
 }
 
 func (l *listeners) open(ctx context.Context) error {
@@ -36,6 +37,9 @@ func (l *listeners) open(ctx context.Context) error {
 	if l.cfg.MetricsListen != "" {
 		l.metricsOnly = listen("metrics_listen", l.cfg.MetricsListen)
 	}
+	if at := l.cfg.AgentAddress(); at != "" {
+		l.agents = listen("agent_listen", at)
+	}
 	if client != nil {
 		l.client = &limitedListener{Listener: client, limit: int64(l.cfg.HTTP.MaxConnections), metrics: l.metrics, patience: l.cfg.Gateway.Router.Relay.ClientWrite}
 	}
@@ -50,6 +54,9 @@ func (l *listeners) addresses() Addresses {
 	if l.metricsOnly != nil {
 		a.Metrics = l.metricsOnly.Addr().String()
 	}
+	if l.agents != nil {
+		a.Agents = l.agents.Addr().String()
+	}
 	return a
 }
 
@@ -57,7 +64,7 @@ func (l *listeners) addresses() Addresses {
 // error.
 func (l *listeners) close(context.Context) error {
 	var errs []error
-	for _, ln := range []net.Listener{l.client, l.admin, l.metricsOnly} {
+	for _, ln := range []net.Listener{l.client, l.admin, l.metricsOnly, l.agents} {
 		if ln == nil {
 			continue
 		}

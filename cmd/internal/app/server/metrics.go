@@ -60,7 +60,6 @@ type metrics struct {
 	connectionsRefused prometheus.Counter
 	reloads            *prometheus.CounterVec
 	lastReload         prometheus.Gauge
-	certificateExpiry  prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -76,9 +75,6 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}, []string{"result"}),
 		lastReload: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "llmgw_server_configuration_timestamp_seconds", Help: "When the running configuration was applied.",
-		}),
-		certificateExpiry: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "llmgw_server_certificate_expiry_timestamp_seconds", Help: "When the certificate of the client listener expires.",
 		}),
 	}
 	m.reloads.WithLabelValues("applied")

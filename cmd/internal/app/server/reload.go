@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
 	server "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 )
 
 // reloader reads the configuration again on SIGHUP.
@@ -17,11 +17,12 @@ type reloader struct {
 	read    func() (server.Config, error)
 	apply   func(server.Config) error
 	level   *slog.LevelVar
-	cert    *certificate // may be nil
+	cert    certificate
 	log     *slog.Logger
 	metrics *metrics
 	hangup  chan os.Signal
 	running server.Config // what is in force; Run's goroutine only
+	control bool          // the server is a control plane
 }
 
 func (r *reloader) run(ctx context.Context) error {
@@ -40,7 +41,7 @@ func (r *reloader) run(ctx context.Context) error {
 func (r *reloader) reload() {
 	if err := r.tryReload(); err != nil {
 		r.metrics.reloads.WithLabelValues("refused").Inc()
-		faults, ok := errors.AsType[config.Faults](err)
+		faults, ok := errors.AsType[strictyaml.Faults](err)
 		if !ok {
 			r.log.Error("the configuration was not reloaded; the old one stays in force", "err", err)
 			return
@@ -60,15 +61,19 @@ func (r *reloader) tryReload() error {
 	if err != nil {
 		return err
 	}
-	if r.cert != nil && next.TLS == r.running.TLS {
+	if next.TLS == r.running.TLS {
 		// Its own poll would find the new certificate too, only later.
-		if _, err := r.cert.load(); err != nil {
+		renewed, err := r.cert.load()
+		if err != nil {
 			return err
+		}
+		if renewed {
+			r.log.Info("the certificate of the client listener was read anew")
 		}
 	}
 	var rest []string
 	var changed []string
-	for _, key := range config.Changed(r.running, next) {
+	for _, key := range strictyaml.Changed(r.running, next) {
 		if live(key) {
 			changed = append(changed, key)
 		} else {
@@ -82,6 +87,9 @@ func (r *reloader) tryReload() error {
 	r.level.Set(next.Log.SlogLevel())
 	r.running = applied
 	r.log.Info("configuration reloaded", "changed", changed)
+	if next.ControlPlane() && !r.control {
+		r.log.Warn("a model has a profile, and this server was started as no control plane; it is one after a restart")
+	}
 	if len(rest) > 0 {
 		r.log.Warn("some changed keys take effect after a restart only", "keys", rest)
 	}

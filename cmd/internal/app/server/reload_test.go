@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
 	server "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 )
 
 func TestReload(t *testing.T) {
@@ -51,7 +51,7 @@ func TestReload(t *testing.T) {
 
 	// A file with faults changes nothing, and each fault is named.
 	next.Log.Level = "error"
-	fault = config.Faults{{File: "f.yaml", Line: 1, Path: "a", Text: "bad"}, {File: "f.yaml", Line: 2, Path: "b", Text: "worse"}}
+	fault = strictyaml.Faults{{File: "f.yaml", Line: 1, Path: "a", Text: "bad"}, {File: "f.yaml", Line: 2, Path: "b", Text: "worse"}}
 	if said := reload(); !strings.Contains(said, "f.yaml:1: a: bad") || !strings.Contains(said, "f.yaml:2: b: worse") {
 		t.Errorf("log lacks a fault:\n%s", said)
 	}

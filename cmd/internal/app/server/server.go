@@ -17,6 +17,7 @@ import (
 	"go.uber.org/fx"
 
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/fleet/controlplane/models"
 )
 
 // Options are what Run needs to know.
@@ -36,6 +37,7 @@ type Addresses struct {
 	Client  string // host:port
 	Admin   string // host:port
 	Metrics string // host:port; "" without such a listener
+	Agents  string // host:port; "" without such a listener
 	TLS     bool   // whether Client speaks TLS
 }
 
@@ -57,6 +59,13 @@ func Run(ctx context.Context, opts Options) error {
 	tuneMemory(opts.Logger)
 	if w := opts.Config.OpenWarning(); w != "" {
 		opts.Logger.Warn("the server is open to everybody", "warning", w)
+	}
+	opts.Config.StoredProfiles = storedProfiles(ctx, opts.Config, opts.Logger)
+	if w := opts.Config.ClearWarning(); w != "" {
+		opts.Logger.Warn("agents speak in clear", "warning", w)
+	}
+	if w := opts.Config.UnfollowedWarning(); w != "" {
+		opts.Logger.Warn("control planes are not followed", "warning", w)
 	}
 	return runWith(ctx, opts, gatewayModule())
 }
@@ -104,7 +113,11 @@ func options(opts Options, plane fx.Option) fx.Option {
 		fx.Supply(opts.Config, opts.Logger, opts.Level),
 		plane,
 		metricsModule(),
+		storeModule(),
+		modelsModule(),
 		governModule(),
+		controlModule(),
+		routerModule(opts.Config),
 		listenersModule(),
 		clientModule(opts.Serving),
 		apiModule(),
@@ -141,28 +154,28 @@ func clientModule(serving func(Addresses)) fx.Option {
 	return fx.Module("client",
 		fx.Provide(
 			func(p dataPlane) *health { return &health{ready: p.Ready} },
-			func(cfg config.Config, log *slog.Logger, m *metrics, reg prometheus.Registerer) (*certificate, error) {
-				c, err := newCertificate(cfg.TLS, log, m)
-				if err != nil || c == nil {
+			func(cfg config.Config, log *slog.Logger, reg prometheus.Registerer) (certificate, error) {
+				return newCertificate(cfg.TLS, log, reg)
+			},
+			func(cfg config.Config, p dataPlane, h *health, cert certificate, log *slog.Logger) (*client, error) {
+				tlsConfig, err := cert.tlsConfig()
+				if err != nil {
 					return nil, err
 				}
-				return c, reg.Register(m.certificateExpiry)
-			},
-			func(cfg config.Config, p dataPlane, h *health, cert *certificate, log *slog.Logger) *client {
-				return newClient(cfg, p, h, cert, log)
+				return newClient(cfg, p, h, tlsConfig, log), nil
 			},
 		),
-		actor(func(c *client, l *listeners, g *governance) Actor { return c.actor(l, g.opened()) }),
+		actor(func(c *client, l *listeners, k *keeper) Actor { return c.actor(l, k.opened()) }),
 		actor(func(h *health, l *listeners, cfg config.Config, log *slog.Logger) Actor {
 			return h.actor(cfg.Shutdown.Grace, func() {
 				at := l.addresses()
-				log.Info("serving", "pid", os.Getpid(), "listen", at.Client, "admin_listen", at.Admin, "metrics_listen", at.Metrics, "tls", at.TLS)
+				log.Info("serving", "pid", os.Getpid(), "listen", at.Client, "admin_listen", at.Admin, "metrics_listen", at.Metrics, "agent_listen", at.Agents, "tls", at.TLS)
 				if serving != nil {
 					serving(at)
 				}
 			})
 		}),
-		actor(func(c *certificate) Actor {
+		actor(func(c certificate) Actor {
 			return Actor{Name: "certificate", Stage: StageOperators, Run: c.run}
 		}),
 	)
@@ -189,9 +202,9 @@ func reloadModule(read func() (config.Config, error)) fx.Option {
 		return fx.Options()
 	}
 	return fx.Module("reload", actor(
-		func(lc fx.Lifecycle, cfg config.Config, p dataPlane, cert *certificate, level *slog.LevelVar, log *slog.Logger, m *metrics) Actor {
+		func(lc fx.Lifecycle, cfg config.Config, p dataPlane, catalog *models.Models, cert certificate, level *slog.LevelVar, log *slog.Logger, m *metrics) Actor {
 			r := &reloader{
-				read: read, apply: p.Reload, level: level, cert: cert, log: log, metrics: m, running: cfg,
+				read: read, apply: reconfigure(catalog, p), level: level, cert: cert, log: log, metrics: m, running: cfg, control: cfg.ControlPlane(),
 				hangup: make(chan os.Signal, 1),
 			}
 			lc.Append(fx.StartStopHook(

@@ -362,16 +362,19 @@ func TestAPartThatFailsEndsAll(t *testing.T) {
 }
 
 func TestGraph(t *testing.T) {
-	opts := Options{
-		Config: testConfig(), Logger: slog.New(slog.DiscardHandler),
-		Reload: func() (config.Config, error) { return testConfig(), nil },
-	}
-	var actors struct {
-		fx.In
-		Actors []Actor `group:"actors"`
-	}
-	if err := fx.ValidateApp(options(opts, gatewayModule()), fx.Populate(&actors)); err != nil {
-		t.Error(err)
+	for _, router := range []bool{false, true} {
+		opts := Options{
+			Config: testConfig(), Logger: slog.New(slog.DiscardHandler),
+			Reload: func() (config.Config, error) { return testConfig(), nil },
+		}
+		opts.Config.Router = router
+		var actors struct {
+			fx.In
+			Actors []Actor `group:"actors"`
+		}
+		if err := fx.ValidateApp(options(opts, gatewayModule()), fx.Populate(&actors)); err != nil {
+			t.Errorf("a router %t: %v", router, err)
+		}
 	}
 }
 

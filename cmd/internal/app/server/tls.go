@@ -1,103 +1,65 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/fleet/pki"
 )
 
-// certificatePoll is how often the files are looked at. Renewal comes weeks
-// before expiry, so seconds do not matter; a watch on the directory would miss
-// files that are swapped by a symbolic link, as Kubernetes does.
-const certificatePoll = 10 * time.Second
+// certificate is that of the client listener, read again when its files change.
+// The zero one means plain HTTP.
+type certificate struct{ reloader *pki.Reloader }
 
-// certificate is a certificate that is read again when its files change.
-type certificate struct {
-	files   config.TLS
-	log     *slog.Logger
-	metrics *metrics
-	current atomic.Pointer[tls.Certificate]
-
-	mu        sync.Mutex
-	cert, key []byte // as last looked at; guarded by mu
-}
-
-// newCertificate reads the files once. It returns nil without files.
-func newCertificate(files config.TLS, logger *slog.Logger, m *metrics) (*certificate, error) {
+// newCertificate reads the files once. One that has expired is served and told
+// of: that a client sees why is better than no server.
+func newCertificate(files config.TLS, log *slog.Logger, reg prometheus.Registerer) (certificate, error) {
 	if files == (config.TLS{}) {
-		return nil, nil
+		return certificate{}, nil
 	}
-	c := &certificate{files: files, log: logger, metrics: m}
-	if _, err := c.load(); err != nil {
-		return nil, err
+	cfg := pki.DefaultConfig()
+	cfg.CertFile, cfg.KeyFile = files.CertFile, files.KeyFile
+	r, err := pki.NewReloader(cfg, pki.Deps{Use: "client_listener", Logger: log, Registerer: reg})
+	if err != nil {
+		return certificate{}, err
 	}
-	return c, nil
+	if _, err := r.Load(); err != nil {
+		return certificate{}, fmt.Errorf("tls: %w", err)
+	}
+	if info, ok := r.Info(); ok && time.Now().After(info.NotAfter) {
+		log.Error("the certificate of the client listener has expired, and clients refuse it; replace its files, and it is read again", "file", files.CertFile, "expired", info.NotAfter)
+	}
+	return certificate{r}, nil
 }
 
-// load reads the files and reports whether they held a new certificate.
-func (c *certificate) load() (bool, error) {
-	cert, certErr := os.ReadFile(c.files.CertFile)
-	key, keyErr := os.ReadFile(c.files.KeyFile)
-	if err := errors.Join(certErr, keyErr); err != nil {
-		return false, fmt.Errorf("tls: %w", err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
+// load reads the files again, if there are any, and reports whether they held
+// something new.
+func (c certificate) load() (changed bool, err error) {
+	if c.reloader == nil {
 		return false, nil
 	}
-	// Remembered even if they do not fit together, so that one bad pair is
-	// reported once.
-	c.cert, c.key = cert, key
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return false, fmt.Errorf("tls: %s and %s: %w", c.files.CertFile, c.files.KeyFile, err)
-	}
-	c.current.Store(&pair)
-	c.metrics.certificateExpiry.Set(float64(pair.Leaf.NotAfter.Unix()))
-	return true, nil
+	return c.reloader.Load()
 }
 
-// run looks at the files, if there are any, until ctx is done. Files that cannot be read leave the
-// certificate as it is.
-func (c *certificate) run(ctx context.Context) error {
-	if c == nil {
+// run looks at the files, if there are any, until ctx is done.
+func (c certificate) run(ctx context.Context) error {
+	if c.reloader == nil {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(certificatePoll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		switch renewed, err := c.load(); {
-		case err != nil:
-			c.log.Error("the new certificate is not usable; the old one is kept", "err", err)
-		case renewed:
-			c.log.Info("certificate renewed", "expires", c.current.Load().Leaf.NotAfter)
-		}
-	}
+	return c.reloader.Run(ctx)
 }
 
-// tlsConfig returns nil for a nil certificate, which means plain HTTP.
-func (c *certificate) tlsConfig() *tls.Config {
-	if c == nil {
-		return nil
+// tlsConfig returns nil for plain HTTP.
+func (c certificate) tlsConfig() (*tls.Config, error) {
+	if c.reloader == nil {
+		return nil, nil
 	}
-	return &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
-	}
+	return c.reloader.Server(pki.ServerOptions{Clients: pki.ClientsAny})
 }

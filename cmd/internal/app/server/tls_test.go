@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -89,53 +88,63 @@ func TestTLSServesHTTP2(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "HTTP/2.0" {
 		t.Errorf("answer %q, %v; want HTTP/2.0", body, err)
 	}
-	if _, body := get(t, "http://"+s.Admin+"/metrics"); !strings.Contains(body, "llmgw_server_certificate_expiry_timestamp_seconds") {
+	if _, body := get(t, "http://"+s.Admin+"/metrics"); !strings.Contains(body, `llmgw_pki_certificate_expiry_timestamp_seconds{use="client_listener"}`) {
 		t.Error("the certificate's expiry is not exported")
 	}
 }
 
-// A renewed certificate is served without a restart; a broken one is reported
-// once and changes nothing.
+// A renewed certificate is served when the configuration is reloaded, without a
+// restart; a broken one refuses the reload and changes nothing.
 func TestCertificateIsReadAgain(t *testing.T) {
 	files := testFiles(t)
-	now := time.Now()
-	writeCertificate(t, files, "one", now.Add(time.Hour))
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		c, err := newCertificate(files, slog.New(slog.NewTextHandler(&out, nil)), testMetrics(t))
+	writeCertificate(t, files, "one", time.Now().Add(time.Hour))
+	c, err := newCertificate(files, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig()
+	cfg.TLS = files
+	plane := newFakePlane(nil)
+	var out bytes.Buffer
+	r := &reloader{
+		read: func() (config.Config, error) { return cfg, nil }, apply: plane.Reload, level: new(slog.LevelVar),
+		cert: c, log: slog.New(slog.NewTextHandler(&out, nil)), metrics: testMetrics(t), running: cfg,
+	}
+	served := func() string {
+		t.Helper()
+		tlsConfig, err := c.tlsConfig()
 		if err != nil {
 			t.Fatal(err)
 		}
-		done := make(chan error, 1)
-		go func() { done <- c.run(t.Context()) }()
-		served := func() string {
-			time.Sleep(certificatePoll) // the bubble's clock
-			synctest.Wait()
-			cert, err := c.tlsConfig().GetCertificate(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return cert.Leaf.Subject.CommonName
-		}
-		if got := served(); got != "one" {
-			t.Errorf("served %s, want one", got)
-		}
-		writeCertificate(t, files, "two", now.Add(2*time.Hour))
-		if got := served(); got != "two" {
-			t.Errorf("served %s after renewal, want two", got)
-		}
-		if err := os.WriteFile(files.CertFile, []byte("nonsense"), 0o600); err != nil {
+		cert, err := tlsConfig.GetCertificate(nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-		for range 3 {
-			if got := served(); got != "two" {
-				t.Errorf("served %s after a broken renewal, want two", got)
-			}
-		}
-		if n := strings.Count(out.String(), "not usable"); n != 1 {
-			t.Errorf("the broken certificate was reported %d times, want once:\n%s", n, out.String())
-		}
-	})
+		return cert.Leaf.Subject.CommonName
+	}
+	writeCertificate(t, files, "two", time.Now().Add(2*time.Hour))
+	if err := r.tryReload(); err != nil || served() != "two" || !strings.Contains(out.String(), "read anew") {
+		t.Errorf("served %s after a renewal and a reload, %v; want two\n%s", served(), err, &out)
+	}
+	if err := os.WriteFile(files.CertFile, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.tryReload(); err == nil || served() != "two" || len(plane.reloaded) != 1 {
+		t.Errorf("served %s after a broken renewal, error %v, %d reloads; want two, an error, 1", served(), err, len(plane.reloaded))
+	}
+}
+
+// One that has expired is served, and the log says so.
+func TestExpiredCertificateIsTold(t *testing.T) {
+	files := testFiles(t)
+	writeCertificate(t, files, "one", time.Now().Add(-time.Hour))
+	var out bytes.Buffer
+	if _, err := newCertificate(files, slog.New(slog.NewTextHandler(&out, nil)), prometheus.NewRegistry()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "has expired") || !strings.Contains(out.String(), files.CertFile) {
+		t.Errorf("log %q", &out)
+	}
 }
 
 func TestUnusableCertificateEndsTheStart(t *testing.T) {

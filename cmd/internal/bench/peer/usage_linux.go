@@ -89,14 +89,21 @@ func (p *Process) ResetPeakRSS() {
 
 // PeakRSS is the sum of the greatest resident sizes of the process and its
 // descendants, in bytes.
-func (p *Process) PeakRSS() int64 {
+func (p *Process) PeakRSS() int64 { return p.memory("VmHWM:") }
+
+// RSS is the sum of the resident sizes of the process and its descendants, in
+// bytes.
+func (p *Process) RSS() int64 { return p.memory("VmRSS:") }
+
+// memory adds up a line of the processes' status.
+func (p *Process) memory(field string) int64 {
 	var total int64
 	for _, pid := range p.tree() {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
 			continue
 		}
-		_, rest, _ := strings.Cut(string(b), "VmHWM:")
+		_, rest, _ := strings.Cut(string(b), field)
 		line, _, _ := strings.Cut(rest, "kB")
 		kib, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
 		if err == nil {

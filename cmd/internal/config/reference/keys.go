@@ -13,7 +13,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 )
 
 const module = "github.com/llmgw/llmgw"
@@ -31,12 +31,29 @@ type Key struct {
 // begin with.
 func (k *Key) Section() (path string, ok bool) {
 	switch {
-	case config.IsSection(k.Type):
+	case strictyaml.IsSection(k.section()):
 		return k.Path, true
-	case k.Type.Kind() == reflect.Slice && config.IsSection(k.Type.Elem()):
+	case k.Type.Kind() == reflect.Slice && strictyaml.IsSection(k.Type.Elem()):
 		return k.Path + "[]", true
 	}
 	return "", false
+}
+
+// section is the key's type, of one that may be left out the type of what is not.
+func (k *Key) section() reflect.Type {
+	if k.Type.Kind() == reflect.Pointer {
+		return k.Type.Elem()
+	}
+	return k.Type
+}
+
+// value is what the keys of a section have by default; invalid for one that is left
+// out by default.
+func (k *Key) value() reflect.Value {
+	if k.Value.IsValid() && k.Type.Kind() == reflect.Pointer {
+		return k.Value.Elem()
+	}
+	return k.Value
 }
 
 // name is the last part of the path, and parent what stands before it.
@@ -49,7 +66,7 @@ func (k *Key) name() (parent, name string) {
 // the order of the fields. repository is the path of the module's folder, below
 // which the comments are read.
 func Keys(repository string, defaults any) ([]Key, error) {
-	c := collector{repository: repository, docs: make(map[reflect.Type]map[string]string)}
+	c := collector{repository: repository, docs: make(map[reflect.Type]map[string]string), sources: make(map[string][]*ast.File)}
 	c.collect(reflect.ValueOf(defaults), reflect.TypeOf(defaults), "")
 	return c.keys, c.err
 }
@@ -57,12 +74,13 @@ func Keys(repository string, defaults any) ([]Key, error) {
 type collector struct {
 	repository string
 	docs       map[reflect.Type]map[string]string
+	sources    map[string][]*ast.File // of a package, by its path
 	keys       []Key
 	err        error // the first
 }
 
 func (c *collector) collect(v reflect.Value, typ reflect.Type, path string) {
-	for _, f := range config.Fields(typ) {
+	for _, f := range strictyaml.Fields(typ) {
 		owner := typ
 		for _, i := range f.Index[:len(f.Index)-1] {
 			owner = owner.Field(i).Type
@@ -80,7 +98,7 @@ func (c *collector) collect(v reflect.Value, typ reflect.Type, path string) {
 		switch {
 		case !ok:
 		case below == k.Path:
-			c.collect(k.Value, f.Type, below)
+			c.collect(k.value(), k.section(), below)
 		default:
 			c.collect(reflect.Value{}, f.Type.Elem(), below)
 		}
@@ -95,15 +113,7 @@ func (c *collector) comments(typ reflect.Type) map[string]string {
 	link := regexp.MustCompile(`\[([A-Z][a-z]\w*(?:\.\w+)?)\]`) // what go doc links
 	out := make(map[string]string)
 	c.docs[typ] = out
-	files, err := filepath.Glob(filepath.Join(c.repository, strings.TrimPrefix(typ.PkgPath(), module), "*.go"))
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("reference: no source of %s below %s", typ, c.repository)
-	}
-	for _, name := range files {
-		var file *ast.File
-		if file, err = parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments); err != nil {
-			break
-		}
+	for _, file := range c.source(typ) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
 			if !ok || spec.Name.Name != typ.Name() {
@@ -120,8 +130,32 @@ func (c *collector) comments(typ reflect.Type) map[string]string {
 			return false
 		})
 	}
+	return out
+}
+
+// source reads the files of a type's package, its tests left out.
+func (c *collector) source(typ reflect.Type) []*ast.File {
+	if known, ok := c.sources[typ.PkgPath()]; ok {
+		return known
+	}
+	names, err := filepath.Glob(filepath.Join(c.repository, strings.TrimPrefix(typ.PkgPath(), module), "*.go"))
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("reference: no source of %s below %s", typ, c.repository)
+	}
+	var files []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		var file *ast.File
+		if file, err = parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+			break
+		}
+		files = append(files, file)
+	}
+	c.sources[typ.PkgPath()] = files
 	if c.err == nil {
 		c.err = err
 	}
-	return out
+	return files
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 )
 
 // Tables is the keys in Markdown: a table of those of the top level, then a
@@ -46,13 +46,20 @@ func table(b *strings.Builder, path string, all []Key) {
 
 func shown(v reflect.Value) string {
 	if d, ok := v.Interface().(time.Duration); ok {
-		return config.Duration(d)
+		return strictyaml.Duration(d)
 	}
 	switch v.Kind() {
 	case reflect.String:
 		return strconv.Quote(v.String())
 	case reflect.Slice:
-		return "[]"
+		if strictyaml.IsSection(v.Type().Elem()) {
+			return "[]" // whose entries have a table of their own
+		}
+		entries := make([]string, v.Len())
+		for i := range entries {
+			entries[i] = fmt.Sprint(v.Index(i))
+		}
+		return "[" + strings.Join(entries, ", ") + "]"
 	default:
 		return fmt.Sprint(v)
 	}
@@ -60,11 +67,11 @@ func shown(v reflect.Value) string {
 
 func typeName(t reflect.Type) string {
 	switch {
-	case config.IsDuration(t):
+	case strictyaml.IsDuration(t):
 		return "duration"
-	case config.IsSection(t):
+	case strictyaml.IsSection(t):
 		return "section"
-	case config.IsText(t):
+	case strictyaml.IsText(t):
 		return "text"
 	}
 	switch t.Kind() {

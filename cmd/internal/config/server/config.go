@@ -12,6 +12,8 @@ import (
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/auth/limit/shared"
 	"github.com/llmgw/llmgw/auth/usage"
+	"github.com/llmgw/llmgw/cmd/internal/config/logging"
+	"github.com/llmgw/llmgw/fleet/controlplane"
 	"github.com/llmgw/llmgw/router/gateway"
 )
 
@@ -29,6 +31,22 @@ type Config struct {
 	// else, for a Prometheus on another machine. Default "", no such
 	// listener; host:port.
 	MetricsListen string `yaml:"metrics_listen"`
+	// AgentListen is where the agents of GPU machines dial in. Default ":7443";
+	// host:port, port 0 takes a free one. The server is a control plane and listens
+	// there where this key is written, here or in a variable, and where a model has a
+	// profile when it starts, be it here or in the store; then, without agent_tls, on
+	// 127.0.0.1 only. Written as "" it is none.
+	AgentListen string `yaml:"agent_listen"`
+	// AgentTLS is by what this server and the agents know each other. Default none:
+	// agents speak in clear, which is for a network that you trust only.
+	AgentTLS AgentTLS `yaml:"agent_tls"`
+	// Control is how a control plane watches its agents.
+	Control controlplane.Config `yaml:"control"`
+	// Routers is how routers of other processes prove themselves to a control plane.
+	Routers Routers `yaml:"routers"`
+	// Follow is where a router, `llmgw server --role router`, has its models and
+	// engines from. It counts for nothing in another server.
+	Follow Follow `yaml:"follow"`
 	// TLS gives the client listener a certificate. Default none: plain HTTP.
 	TLS TLS `yaml:"tls"`
 	// HTTP bounds what clients can take from the client listener before a
@@ -37,7 +55,7 @@ type Config struct {
 	// Shutdown is what happens between SIGTERM and the end of the process.
 	Shutdown Shutdown `yaml:"shutdown"`
 	// Log is what is written to standard error.
-	Log Log `yaml:"log"`
+	Log logging.Log `yaml:"log"`
 	// Store is where keys, usage and budgets are kept.
 	Store Store `yaml:"store"`
 	// Auth is who may send requests.
@@ -50,6 +68,13 @@ type Config struct {
 	Usage usage.Config `yaml:"usage"`
 	// Gateway is the data plane; its keys stand at the top of the file.
 	Gateway gateway.Config `yaml:",inline"`
+
+	// Agents: agent_listen was written.
+	Agents bool `yaml:"-"`
+	// Router: the server is a router that follows control planes, and none itself.
+	Router bool `yaml:"-"`
+	// StoredProfiles: a model in the store has a profile.
+	StoredProfiles bool `yaml:"-"`
 }
 
 // TLS is a certificate on disk. It is read again when it changes, so that a
@@ -98,20 +123,14 @@ type Shutdown struct {
 	Drain time.Duration `yaml:"drain"`
 }
 
-// Log is how the process logs. No prompt, answer or key is ever logged.
-type Log struct {
-	// Level is the least severe level written: debug, info, warn or error.
-	// Default info.
-	Level string `yaml:"level"`
-	// Format is text, for people, or json, one object a line. Default text.
-	Format string `yaml:"format"`
-}
-
 // DefaultConfig returns the defaults: what an empty file means.
 func DefaultConfig() Config {
 	return Config{
 		Listen:      ":8080",
 		AdminListen: "127.0.0.1:9090",
+		AgentListen: ":7443",
+		Control:     controlplane.DefaultConfig(),
+		Follow:      Follow{Servers: []string{}, File: "llmgw.feed"},
 		HTTP: HTTP{
 			ReadHeaderTimeout:    10 * time.Second,
 			IdleTimeout:          2 * time.Minute,
@@ -120,8 +139,8 @@ func DefaultConfig() Config {
 			MaxConcurrentStreams: 250,
 		},
 		Shutdown: Shutdown{Grace: 5 * time.Second, Drain: time.Minute},
-		Log:      Log{Level: "info", Format: "text"},
-		Store:    Store{DSN: "sqlite:llmgw.db"},
+		Log:      logging.Default(),
+		Store:    Store{DSN: defaultDSN},
 		Auth:     auth.DefaultConfig(),
 		Limits:   Limits{Memory: limit.DefaultConfig(), Shared: shared.DefaultConfig(), AssumedOutputTokens: 1000},
 		Usage:    usage.DefaultConfig(),
@@ -134,9 +153,13 @@ func (c Config) Validate() error {
 	return errors.Join(
 		c.validateListeners(),
 		c.TLS.validate(),
+		c.AgentTLS.files().validate(),
+		under("control.", c.Control.Validate()),
+		c.Routers.validate(c.AgentTLS),
+		c.Follow.validate(),
 		c.HTTP.validate(),
 		c.Shutdown.validate(),
-		c.Log.validate(),
+		c.Log.Validate(),
 		under("store.dsn: ", c.Store.DSN.Validate()),
 		under("auth.", c.Auth.Validate()),
 		c.Limits.validate(),
@@ -178,6 +201,9 @@ func (c Config) validateListeners() error {
 	check("admin_listen", c.AdminListen, "127.0.0.1:9090", true)
 	if c.MetricsListen != "" {
 		check("metrics_listen", c.MetricsListen, ":9091", false)
+	}
+	if c.AgentListen != "" {
+		check("agent_listen", c.AgentListen, ":7443", false)
 	}
 	return errors.Join(errs...)
 }
@@ -246,17 +272,6 @@ func (s Shutdown) validate() error {
 	}
 	if s.Drain < 0 {
 		errs = append(errs, fmt.Errorf("shutdown.drain: %v is negative; want 0 or more, e.g. 60s", s.Drain))
-	}
-	return errors.Join(errs...)
-}
-
-func (l Log) validate() error {
-	var errs []error
-	if _, ok := levels()[l.Level]; !ok {
-		errs = append(errs, fmt.Errorf("log.level: %q is unknown; want debug, info, warn or error", l.Level))
-	}
-	if l.Format != "text" && l.Format != "json" {
-		errs = append(errs, fmt.Errorf("log.format: %q is unknown; want text or json", l.Format))
 	}
 	return errors.Join(errs...)
 }

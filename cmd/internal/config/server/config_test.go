@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/llmgw/llmgw/cmd/internal/config/logging"
 	"github.com/llmgw/llmgw/cmd/internal/config/server"
 )
 
@@ -62,7 +63,7 @@ func TestValidate(t *testing.T) {
 			`shutdown.grace: -1ns is negative; want 0 or more, e.g. 5s`,
 			`shutdown.drain: -1s is negative; want 0 or more, e.g. 60s`,
 		}},
-		{"log", func(c *server.Config) { c.Log = server.Log{Level: "INFO"} }, []string{
+		{"log", func(c *server.Config) { c.Log = logging.Log{Level: "INFO"} }, []string{
 			`log.level: "INFO" is unknown; want debug, info, warn or error`,
 			`log.format: "" is unknown; want text or json`,
 		}},
@@ -85,7 +86,7 @@ func TestValidate(t *testing.T) {
 func TestLogger(t *testing.T) {
 	var out bytes.Buffer
 	var level slog.LevelVar
-	log := server.Log{Level: "warn", Format: "json"}.Logger(&out, &level)
+	log := logging.Log{Level: "warn", Format: "json"}.Logger(&out, &level)
 	log.Info("unseen")
 	level.Set(slog.LevelInfo)
 	log.Info("seen")

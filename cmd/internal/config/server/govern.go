@@ -10,14 +10,17 @@ import (
 	"github.com/llmgw/llmgw/storage"
 )
 
+// defaultDSN is where a store is that nobody named.
+const defaultDSN storedsn.DSN = "sqlite:llmgw.db"
+
 // Store is the section `store`.
 type Store struct {
 	// DSN names the store: sqlite: and the path of a file, which is made if it is
 	// not there, or postgres://user:password@host:5432/database. Default
 	// "sqlite:llmgw.db", relative to where the process runs. A password that stands
 	// in LLMGW_STORE__DSN and not in the file is not copied with it; no log and no
-	// print shows it. It is used while auth.enabled is true, and by `llmgw keys` and
-	// its like.
+	// print shows it. It is used while auth.enabled is true, by a control plane, where
+	// another than the default is named, and by `llmgw keys` and its like.
 	DSN storedsn.DSN `yaml:"dsn"`
 }
 

@@ -14,5 +14,5 @@ func hints() map[string]string {
 
 // numbers are what is meant by a port alone.
 func numbers() map[string]string {
-	return map[string]string{"listen": `":%s"`, "admin_listen": `"127.0.0.1:%s"`, "metrics_listen": `":%s"`}
+	return map[string]string{"listen": `":%s"`, "admin_listen": `"127.0.0.1:%s"`, "metrics_listen": `":%s"`, "agent_listen": `":%s"`}
 }

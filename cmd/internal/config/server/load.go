@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
+	"github.com/llmgw/llmgw/cmd/internal/app"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 	"github.com/llmgw/llmgw/router/gateway"
 )
 
@@ -20,7 +21,7 @@ type Loaded struct {
 	// gateway logs what it sees itself, and the server that it is open.
 	Oddities []string
 
-	result *config.Result
+	result *strictyaml.Result
 }
 
 // Warnings returns everything that is allowed and probably not meant, one line
@@ -28,8 +29,17 @@ type Loaded struct {
 func (l *Loaded) Warnings() []string {
 	out := slices.Clone(l.Oddities)
 	seen := l.Gateway.Warnings()
-	if w := l.OpenWarning(); w != "" {
-		seen = append(seen, w)
+	for _, w := range []string{l.OpenWarning(), l.ClearWarning(), l.UnfollowedWarning()} {
+		if w != "" {
+			seen = append(seen, w)
+		}
+	}
+	for i := range l.Gateway.Models {
+		if err := app.CheckRun(&l.Gateway.Models[i]); err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				seen = append(seen, fmt.Sprintf("models[%d].%s", i, line))
+			}
+		}
 	}
 	for _, w := range seen {
 		out = append(out, l.result.Locate(errors.New(w)).Error())
@@ -60,7 +70,7 @@ func (l *Loaded) sharedEngines() []string {
 }
 
 // Load reads the file and the variables over the defaults; "" reads variables
-// only. The error is config.Faults with everything that is wrong, or says why
+// only. The error is strictyaml.Faults with everything that is wrong, or says why
 // the file cannot be read.
 func Load(file string, environ []string) (*Loaded, error) {
 	var data []byte
@@ -80,7 +90,7 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, config.MaxFileBytes+1))
+	data, err := io.ReadAll(io.LimitReader(f, strictyaml.MaxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
@@ -107,11 +117,12 @@ func (w written) Validate() error {
 // Parse is Load with the file's text at hand; file names it in messages.
 func Parse(file string, data []byte, environ []string) (*Loaded, error) {
 	read := written{DefaultConfig()}
-	result, err := config.Load(&read, config.Source{File: file, Data: data, Environ: environ, Hints: hints(), Numbers: numbers()})
+	result, err := strictyaml.Load(&read, strictyaml.Source{File: file, Data: data, Environ: environ, Hints: hints(), Numbers: numbers()})
 	if err != nil {
 		return nil, err
 	}
 	l := &Loaded{Config: read.Config, result: result}
+	l.Agents = result.Written("agent_listen")
 	// A variable that holds an engine's key may well have our prefix, and the one
 	// that holds the key for llmgw bench has.
 	var unknown []string

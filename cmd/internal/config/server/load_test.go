@@ -2,15 +2,18 @@ package server_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
 	"github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/fleet/pki"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 	"github.com/llmgw/llmgw/router/endpoint"
 )
 
@@ -48,7 +51,7 @@ func TestWeightDefault(t *testing.T) {
 		t.Fatal(faults)
 	}
 	var out bytes.Buffer
-	if err := config.Print(&out, l.Config); err != nil {
+	if err := strictyaml.Print(&out, l.Config); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "weight: 1\n") {
@@ -92,10 +95,14 @@ func TestMisroutingIsRefused(t *testing.T) {
 			`f.yaml:7: admission.bands[1].name: "a" is there twice; want each once`,
 			`f.yaml:7: admission.bands[1].saturation_ceiling: -1 is out of range; want 0 to 1, or more than 1 for a band that never waits`,
 		}},
-		{"sections of later versions", "landing: {contact: x}\ncontrol: {}\nagent_listen: ':1'", []string{
-			`f.yaml:1: landing: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, store, auth, limits, usage, router, admission, scoring, prefix, recorder, models, endpoints`,
-			`f.yaml:2: control: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, store, auth, limits, usage, router, admission, scoring, prefix, recorder, models, endpoints`,
-			`f.yaml:3: agent_listen: unknown key; known here are listen, admin_listen, metrics_listen, tls, http, shutdown, log, store, auth, limits, usage, router, admission, scoring, prefix, recorder, models, endpoints`,
+		{"sections of later versions", "landing: {contact: x}", []string{
+			`f.yaml:1: landing: unknown key; known here are listen, admin_listen, metrics_listen, agent_listen, agent_tls, control, routers, follow, tls, http, shutdown, log, store, auth, limits, usage, router, admission, scoring, prefix, recorder, models, endpoints`,
+		}},
+		{"a control plane that cannot be", "agent_listen: 7443\nagent_tls: {cert_file: a}\ncontrol: {heartbeat: 10s, cluster: a/b}", []string{
+			`f.yaml:1: agent_listen: 7443 is a number; want ":7443"`,
+			"f.yaml:2: agent_tls: set cert_file, key_file and ca_file, or none of them: a connection on which both ends prove themselves needs all three",
+			`f.yaml:3: control.cluster: engines: not an id: "a/b" has '/'; want letters, digits, '.', '-' and '_'`,
+			"f.yaml:3: control.unreachable_after: 15s; want at least twice heartbeat, 20s: one heartbeat may be late",
 		}},
 	}
 	for _, tt := range tests {
@@ -136,19 +143,54 @@ auth: {enabled: false}
 		`f.yaml:5: endpoints[1].key_file: open /nonexistent/key: no such file or directory`,
 		`f.yaml:6: endpoints[2].ca_file: "` + empty + `" holds no certificate; want PEM`,
 		`f.yaml:7: tls.cert_file: open /nonexistent/cert: no such file or directory`,
+		`f.yaml:7: tls.key_file: open /nonexistent/key: no such file or directory`,
 		`f.yaml:8: router.spool_dir: "/nonexistent/dir" cannot be used: stat /nonexistent/dir: no such file or directory; want a directory that exists`,
 	}
 	if diff := cmp.Diff(want, l.Warnings()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	if err := l.Check(); !config.IsFault(err) {
+	if err := l.Check(); !strictyaml.IsFault(err) {
 		t.Errorf("Check = %v, want faults", err)
+	}
+}
+
+// Files that are there and do not fit together are a fault before a start.
+func TestMismatchedCertificate(t *testing.T) {
+	authority, err := pki.NewAuthority("prod", time.Now(), pki.DefaultAuthorityLifetime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		pair, err := authority.Issue(time.Now(), pki.Request{Role: pki.RoleServer, ID: name, Hosts: []string{"gw.example"}, Lifetime: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pki.WritePair(filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"), pair, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(cert, key string) error {
+		l, faults := parse(t, fmt.Sprintf("tls: {cert_file: %s/%s, key_file: %s/%s}\n", dir, cert, dir, key))
+		if faults != nil {
+			t.Fatal(faults)
+		}
+		return l.Check()
+	}
+	if err := check("a.crt", "a.key"); err != nil {
+		t.Errorf("a pair: %v", err)
+	}
+	if err := check("a.crt", "b.key"); err == nil || !strings.Contains(err.Error(), "f.yaml:1: tls.cert_file: ") || !strings.Contains(err.Error(), "does not belong to the certificate") || !strings.Contains(err.Error(), "b.key") {
+		t.Errorf("two halves: %v", err)
+	}
+	if err := check("a.key", "a.key"); err == nil || !strings.Contains(err.Error(), "there is no certificate in it") {
+		t.Errorf("a key as certificate: %v", err)
 	}
 }
 
 func TestPrintedDefaultsReadBack(t *testing.T) {
 	var out bytes.Buffer
-	if err := config.Print(&out, server.DefaultConfig()); err != nil {
+	if err := strictyaml.Print(&out, server.DefaultConfig()); err != nil {
 		t.Fatal(err)
 	}
 	l, faults := parse(t, out.String())
@@ -157,16 +199,17 @@ func TestPrintedDefaultsReadBack(t *testing.T) {
 	}
 	// An empty list is not nil, and means the same.
 	l.Gateway.Models, l.Gateway.Endpoints = nil, nil
-	if diff := cmp.Diff(server.DefaultConfig(), l.Config); diff != "" {
+	// To write agent_listen has an effect.
+	if diff := cmp.Diff(server.DefaultConfig().WithControlPlane(":7443"), l.Config); diff != "" {
 		t.Errorf("after printing and reading (-want +got):\n%s", diff)
 	}
 }
 
 func TestLoadReadsFiles(t *testing.T) {
-	if _, err := server.Load(filepath.Join(t.TempDir(), "none.yaml"), nil); err == nil || config.IsFault(err) {
+	if _, err := server.Load(filepath.Join(t.TempDir(), "none.yaml"), nil); err == nil || strictyaml.IsFault(err) {
 		t.Errorf("a missing file: %v", err)
 	}
-	if _, err := server.Load(t.TempDir(), nil); err == nil || config.IsFault(err) {
+	if _, err := server.Load(t.TempDir(), nil); err == nil || strictyaml.IsFault(err) {
 		t.Errorf("a directory: %v", err)
 	}
 	l, err := server.Load("", []string{"LLMGW_ROUTER__RETRIES=0"})
@@ -174,10 +217,10 @@ func TestLoadReadsFiles(t *testing.T) {
 		t.Errorf("variables alone: %+v, %v", l, err)
 	}
 	huge := filepath.Join(t.TempDir(), "huge.yaml")
-	if err := os.WriteFile(huge, bytes.Repeat([]byte("#"), config.MaxFileBytes+1), 0o600); err != nil {
+	if err := os.WriteFile(huge, bytes.Repeat([]byte("#"), strictyaml.MaxFileBytes+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Load(huge, nil); !config.IsFault(err) {
+	if _, err := server.Load(huge, nil); !strictyaml.IsFault(err) {
 		t.Errorf("a huge file: %v", err)
 	}
 }
@@ -193,7 +236,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l, err := server.Parse("f.yaml", data, nil)
 		if err != nil {
-			if !config.IsFault(err) {
+			if !strictyaml.IsFault(err) {
 				t.Errorf("error that is no fault of the file: %v", err)
 			}
 			return
@@ -202,14 +245,14 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("accepted and not valid: %v", err)
 		}
 		var out bytes.Buffer
-		if err := config.Print(&out, l.Config); err != nil {
+		if err := strictyaml.Print(&out, l.Config); err != nil {
 			t.Error(err)
 		}
 		again, err := server.Parse("printed", out.Bytes(), nil)
 		if err != nil {
 			t.Fatalf("what is printed is not accepted: %v\n%s", err, out.String())
 		}
-		if diff := config.Changed(l.Config, again.Config); len(diff) > 0 && !emptyLists(l.Config, again.Config) {
+		if diff := strictyaml.Changed(l.Config, again.Config); len(diff) > 0 && !emptyLists(l.Config, again.Config) {
 			t.Errorf("printing and reading changes %v\n%s", diff, out.String())
 		}
 	})
@@ -219,7 +262,40 @@ func FuzzParse(f *testing.F) {
 // nil in one and empty in the other.
 func emptyLists(a, b server.Config) bool {
 	var one, two bytes.Buffer
-	_ = config.Print(&one, a) // a buffer takes everything
-	_ = config.Print(&two, b)
+	_ = strictyaml.Print(&one, a) // a buffer takes everything
+	_ = strictyaml.Print(&two, b)
 	return one.String() == two.String()
+}
+
+// A server is a control plane where agent_listen is written, and only there.
+func TestControlPlane(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "agent_listen: ''": false, "agent_listen: ':7443'": true, "control: {heartbeat: 4s}": false} {
+		loaded, faults := parse(t, text)
+		if len(faults) > 0 || loaded.ControlPlane() != want || loaded.AgentListen != ":7443" && want {
+			t.Errorf("%q: %v, a control plane: %t; want %t", text, faults, loaded.ControlPlane(), want)
+		}
+		if warned := loaded.ClearWarning() != ""; warned != want {
+			t.Errorf("%q: warned that agents speak in clear: %t; want %t", text, warned, want)
+		}
+	}
+	loaded, _ := parse(t, "", "LLMGW_AGENT_LISTEN=127.0.0.1:0")
+	if !loaded.ControlPlane() || loaded.ClearWarning() != "" {
+		t.Errorf("by a variable, on loopback: %t, %q", loaded.ControlPlane(), loaded.ClearWarning())
+	}
+}
+
+// A file of agent_tls that is not there is told before the server starts.
+func TestAgentFilesAreLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	text := fmt.Sprintf("agent_listen: '127.0.0.1:0'\nagent_tls: {cert_file: %[1]s/a.crt, key_file: %[1]s/a.key, ca_file: %[1]s/ca.crt}", dir)
+	loaded, faults := parse(t, text)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	err := loaded.Check()
+	for _, want := range []string{"f.yaml:2: agent_tls.cert_file: ", "f.yaml:2: agent_tls.key_file: ", "f.yaml:2: agent_tls.ca_file: ", "a.crt", "ca.crt"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want it to have %q", err, want)
+		}
+	}
 }

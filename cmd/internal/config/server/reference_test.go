@@ -3,22 +3,19 @@ package server_test
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/llmgw/llmgw/cmd/internal/config"
 	"github.com/llmgw/llmgw/cmd/internal/config/reference"
 	"github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/placement/catalog/strictyaml"
 )
 
 const (
@@ -28,10 +25,15 @@ const (
 
 var update = flag.Bool("update", false, "write docs/reference/configuration.md from the code")
 
+// allKeys reads the sources of every package that has a part of the file: once.
+var allKeys = sync.OnceValues(func() ([]reference.Key, error) {
+	return reference.Keys(repository, server.DefaultConfig())
+})
+
 // keys returns every key of server.yaml in the order of the structs.
 func keys(t *testing.T) []reference.Key {
 	t.Helper()
-	all, err := reference.Keys(repository, server.DefaultConfig())
+	all, err := allKeys()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,49 +42,8 @@ func keys(t *testing.T) []reference.Key {
 
 // Every key is explained, and what its comment calls the default is the default.
 func TestCommentsAgreeWithDefaults(t *testing.T) {
-	stated := regexp.MustCompile(`Default:? ("[^"]*"|none|empty|[0-9]+(?:\.[0-9]+)?[a-z0-9]*|true|false|[a-z-]+)`)
-	for _, k := range keys(t) {
-		if k.Comment == "" {
-			t.Errorf("%s has no comment", k.Path)
-			continue
-		}
-		if config.IsSection(k.Type) {
-			continue
-		}
-		m := stated.FindStringSubmatch(k.Comment)
-		if m == nil {
-			if k.Value.IsValid() || !strings.Contains(k.Comment, "Required") && !strings.Contains(k.Comment, "Empty means") {
-				t.Errorf("%s: its comment states no default: %s", k.Path, k.Comment)
-			}
-			continue
-		}
-		if k.Entry != "" && m[1] != k.Entry {
-			t.Errorf("%s: its comment says the default is %s, it is %s", k.Path, m[1], k.Entry)
-		}
-		if k.Value.IsValid() && !sameDefault(m[1], k.Value) {
-			t.Errorf("%s: its comment says the default is %s, it is %v", k.Path, m[1], k.Value)
-		}
-	}
-}
-
-func sameDefault(stated string, v reflect.Value) bool {
-	if stated == "none" || stated == "empty" {
-		return v.IsZero() || (v.Kind() == reflect.Slice && v.Len() == 0)
-	}
-	if d, ok := v.Interface().(time.Duration); ok {
-		want, err := time.ParseDuration(stated)
-		return d == want && (err == nil || stated == "0")
-	}
-	switch v.Kind() {
-	case reflect.String:
-		if unquoted, err := strconv.Unquote(stated); err == nil {
-			stated = unquoted
-		}
-		return v.String() == stated
-	case reflect.Slice: // of a list the first entry's name stands for all
-		return v.Len() > 0 && config.IsSection(v.Type().Elem()) && fmt.Sprint(v.Index(0).Field(0)) == stated
-	default:
-		return fmt.Sprint(v) == stated
+	for _, fault := range reference.Disagreements(keys(t)) {
+		t.Error(fault)
 	}
 }
 
@@ -150,37 +111,19 @@ func TestExample(t *testing.T) {
 	for _, w := range loaded.Gateway.Warnings() {
 		t.Errorf("the example causes a warning: %s", w)
 	}
-	if diff := cmp.Diff([]string{"models", "endpoints"}, config.Changed(server.DefaultConfig(), loaded.Config)); diff != "" {
+	if diff := cmp.Diff([]string{"models", "endpoints"}, strictyaml.Changed(server.DefaultConfig(), loaded.Config)); diff != "" {
 		t.Errorf("keys that differ from their defaults (-want +got):\n%s", diff)
 	}
-	explained := make(map[string]bool)
-	commented := false
-	for line := range strings.Lines(string(data)) {
-		text := strings.TrimSpace(line)
-		name, rest, isKey := strings.Cut(strings.TrimPrefix(text, "- "), ":")
-		switch {
-		case strings.HasPrefix(text, "#"):
-			commented = true
-		case text == "":
-			commented = false
-		case isKey:
-			explained[name] = explained[name] || commented || strings.Contains(rest, " # ")
-			commented = false
-		}
-	}
-	for _, k := range keys(t) {
-		name := k.Path[strings.LastIndexByte(k.Path, '.')+1:]
-		if done, present := explained[name]; !present {
-			t.Errorf("the example lacks %s", k.Path)
-		} else if !done {
-			t.Errorf("the example does not explain %s", k.Path)
-		}
+	data = bytes.Replace(data, []byte(`# agent_listen:`), []byte(`agent_listen:`), 1) // to write it has an effect
+	for _, fault := range reference.Unexplained(data, keys(t)) {
+		t.Errorf("the example %s", fault)
 	}
 }
 
 // Nothing in examples is a configuration that the loader has not seen.
 func TestEveryExampleFileIsLoaded(t *testing.T) {
 	known := map[string]bool{
+		"agent.yaml":    true, // by TestExample of config/agent
 		"server.yaml":   true,
 		"simulate.yaml": true, // by TestSimulateExample of cmd/internal/cli
 	}
@@ -195,11 +138,13 @@ func TestEveryExampleFileIsLoaded(t *testing.T) {
 	}
 }
 
-// No key looks like what Kubernetes puts into the environment for a Service.
+// No key looks like what Kubernetes puts into the environment for a Service, by the
+// name of which the variables begin.
 func TestNoKeyIsAServiceLink(t *testing.T) {
+	link := regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_.+)?$|_PORT$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?$`)
 	for _, k := range keys(t) {
-		name := config.VariableFor(k.Path)
-		if strings.HasSuffix(name, "SERVICE_HOST") || strings.Contains(name, "_PORT_") || name == "LLMGW_PORT" {
+		name := strictyaml.VariableFor(k.Path)
+		if link.MatchString(name) {
 			t.Errorf("%s is overridden by %s, which Kubernetes may set", k.Path, name)
 		}
 	}
