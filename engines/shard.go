@@ -146,6 +146,8 @@ type ShardStatus struct {
 	Address string
 	// Ports has the first port of each need, by name.
 	Ports map[string]int
+	// Cards are the UUIDs of its cards. Empty: none, or not known.
+	Cards []string
 	// Adopted: the agent took the shard up after its own restart.
 	Adopted bool
 	// Running and Waiting are the requests inside the engine, by its own page.

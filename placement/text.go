@@ -18,6 +18,14 @@ type cardsShort struct {
 	empty bool
 }
 
+// ownerText says who has a card.
+func ownerText(c *Claim) string {
+	if c.Model == "" {
+		return c.Replica
+	}
+	return fmt.Sprintf("replica %s of model %s", c.Replica, c.Model)
+}
+
 // text says how many cards are needed and what each of the node's cards is
 // instead.
 func (c *cardsShort) text(need, have uint64) string {
@@ -47,7 +55,7 @@ func (c *cardsShort) text(need, have uint64) string {
 		case card.Problem != "":
 			excluded = append(excluded, name+": "+card.Problem)
 		case c.entry.owners[i] != nil:
-			taken = append(taken, fmt.Sprintf("replica %s of model %s", c.entry.owners[i].Replica, c.entry.owners[i].Model))
+			taken = append(taken, ownerText(c.entry.owners[i]))
 		case !room.holds(c.need.CardBytes):
 			full = append(full, name+roomText(room, card.Foreign))
 		default:

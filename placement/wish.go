@@ -132,6 +132,8 @@ func classWords(s string) []string {
 
 // Claim is what one replica holds.
 type Claim struct {
+	// Replica is its id, and Model its model's name. Without a model it is something
+	// of no replica that is known, and Replica says in words what.
 	Replica, Model string
 	// Fabric is the one between its nodes. Empty: it needs none.
 	Fabric string

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,5 +96,14 @@ func TestBackoff(t *testing.T) {
 	}
 	if b.reset(); b.next(false) > cfg.Delay {
 		t.Error("it does not begin anew")
+	}
+}
+
+// A shard's status says which cards it has, whoever ordered it: a control plane that
+// knows it no more must not give them to another.
+func TestStatusNamesTheCards(t *testing.T) {
+	l := &life{wish: wish{Cards: []cardBefore{{ID: "GPU-a"}, {ID: "GPU-b"}}}}
+	if got := l.status(engines.ShardID{Replica: "m-1"}).Cards; !slices.Equal(got, []string{"GPU-a", "GPU-b"}) {
+		t.Errorf("the cards are %q", got)
 	}
 }

@@ -75,7 +75,7 @@ func (l *life) cards() []string {
 // status says how a life is.
 func (l *life) status(id engines.ShardID) engines.ShardStatus {
 	st := engines.ShardStatus{
-		ID: id, Generation: l.wish.Generation, Address: l.wish.Address, Ports: firsts(l.wish.Ports),
+		ID: id, Generation: l.wish.Generation, Address: l.wish.Address, Ports: firsts(l.wish.Ports), Cards: l.cards(),
 		Adopted: l.adopted, Running: l.running, Waiting: l.queued, MemoryHeld: l.held,
 	}
 	if l.proc == nil {

@@ -757,9 +757,11 @@ type NodeShard struct {
 	Reason  string  `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
 	Advice  string  `protobuf:"bytes,12,opt,name=advice,proto3" json:"advice,omitempty"`
 	// The last lines of the engine's output, of a shard that failed.
-	Lines         []string `protobuf:"bytes,13,rep,name=lines,proto3" json:"lines,omitempty"`
-	Pid           *int32   `protobuf:"varint,14,opt,name=pid,proto3,oneof" json:"pid,omitempty"`
-	MemoryHeld    string   `protobuf:"bytes,15,opt,name=memory_held,json=memoryHeld,proto3" json:"memory_held,omitempty"`
+	Lines      []string `protobuf:"bytes,13,rep,name=lines,proto3" json:"lines,omitempty"`
+	Pid        *int32   `protobuf:"varint,14,opt,name=pid,proto3,oneof" json:"pid,omitempty"`
+	MemoryHeld string   `protobuf:"bytes,15,opt,name=memory_held,json=memoryHeld,proto3" json:"memory_held,omitempty"`
+	// UUIDs of its cards. Empty: none, or not known.
+	Cards         []string `protobuf:"bytes,16,rep,name=cards,proto3" json:"cards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -897,6 +899,13 @@ func (x *NodeShard) GetMemoryHeld() string {
 		return x.MemoryHeld
 	}
 	return ""
+}
+
+func (x *NodeShard) GetCards() []string {
+	if x != nil {
+		return x.Cards
+	}
+	return nil
 }
 
 // NodeEngine is an engine that a node can launch.
@@ -1364,7 +1373,7 @@ const file_llmgw_api_v1_nodes_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\trate_gbps\x18\x02 \x01(\x01R\brateGbps\x12\x18\n" +
 	"\averdict\x18\x03 \x01(\tR\averdict\x12\x18\n" +
-	"\areasons\x18\x04 \x03(\tR\areasons\"\xc7\x03\n" +
+	"\areasons\x18\x04 \x03(\tR\areasons\"\xdd\x03\n" +
 	"\tNodeShard\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1e\n" +
@@ -1384,7 +1393,8 @@ const file_llmgw_api_v1_nodes_proto_rawDesc = "" +
 	"\x05lines\x18\r \x03(\tR\x05lines\x12\x15\n" +
 	"\x03pid\x18\x0e \x01(\x05H\x02R\x03pid\x88\x01\x01\x12\x1f\n" +
 	"\vmemory_held\x18\x0f \x01(\tR\n" +
-	"memoryHeldB\n" +
+	"memoryHeld\x12\x14\n" +
+	"\x05cards\x18\x10 \x03(\tR\x05cardsB\n" +
 	"\n" +
 	"\b_runningB\n" +
 	"\n" +

@@ -303,7 +303,9 @@ type GetStatusResponse struct {
 	SetAside []*SetAsideModel `protobuf:"bytes,10,rep,name=set_aside,json=setAside,proto3" json:"set_aside,omitempty"`
 	// Certificates of this server, and when they expire. Empty: it has none, or what
 	// they are is not known.
-	Certificates  []*CertificateExpiry `protobuf:"bytes,11,rep,name=certificates,proto3" json:"certificates,omitempty"`
+	Certificates []*CertificateExpiry `protobuf:"bytes,11,rep,name=certificates,proto3" json:"certificates,omitempty"`
+	// Shards that nodes have and that no replica on record knows, by replica and rank.
+	Strays        []*StrayShard `protobuf:"bytes,12,rep,name=strays,proto3" json:"strays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,6 +417,87 @@ func (x *GetStatusResponse) GetCertificates() []*CertificateExpiry {
 	return nil
 }
 
+func (x *GetStatusResponse) GetStrays() []*StrayShard {
+	if x != nil {
+		return x.Strays
+	}
+	return nil
+}
+
+// StrayShard is a shard that a node has and that no replica on record knows, as after
+// the store was restored from an older backup.
+type StrayShard struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// What its node said last.
+	Status *NodeShard `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// When it was heard of first.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// What it is let be for: it gets no more requests, and may have some. Empty: it is
+	// being ended.
+	Held          string `protobuf:"bytes,4,opt,name=held,proto3" json:"held,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StrayShard) Reset() {
+	*x = StrayShard{}
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StrayShard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StrayShard) ProtoMessage() {}
+
+func (x *StrayShard) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StrayShard.ProtoReflect.Descriptor instead.
+func (*StrayShard) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *StrayShard) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *StrayShard) GetStatus() *NodeShard {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *StrayShard) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *StrayShard) GetHeld() string {
+	if x != nil {
+		return x.Held
+	}
+	return ""
+}
+
 // NamedCount is how many there are of something.
 type NamedCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -426,7 +509,7 @@ type NamedCount struct {
 
 func (x *NamedCount) Reset() {
 	*x = NamedCount{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[3]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +521,7 @@ func (x *NamedCount) String() string {
 func (*NamedCount) ProtoMessage() {}
 
 func (x *NamedCount) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[3]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +534,7 @@ func (x *NamedCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCount.ProtoReflect.Descriptor instead.
 func (*NamedCount) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{3}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *NamedCount) GetName() string {
@@ -479,7 +562,7 @@ type ReplicaCount struct {
 
 func (x *ReplicaCount) Reset() {
 	*x = ReplicaCount{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[4]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -491,7 +574,7 @@ func (x *ReplicaCount) String() string {
 func (*ReplicaCount) ProtoMessage() {}
 
 func (x *ReplicaCount) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[4]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -504,7 +587,7 @@ func (x *ReplicaCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaCount.ProtoReflect.Descriptor instead.
 func (*ReplicaCount) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{4}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReplicaCount) GetState() ReplicaState {
@@ -549,7 +632,7 @@ type CardClass struct {
 
 func (x *CardClass) Reset() {
 	*x = CardClass{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[5]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +644,7 @@ func (x *CardClass) String() string {
 func (*CardClass) ProtoMessage() {}
 
 func (x *CardClass) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[5]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +657,7 @@ func (x *CardClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardClass.ProtoReflect.Descriptor instead.
 func (*CardClass) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{5}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CardClass) GetClass() string {
@@ -660,7 +743,7 @@ type UnusableCards struct {
 
 func (x *UnusableCards) Reset() {
 	*x = UnusableCards{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[6]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +755,7 @@ func (x *UnusableCards) String() string {
 func (*UnusableCards) ProtoMessage() {}
 
 func (x *UnusableCards) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[6]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +768,7 @@ func (x *UnusableCards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnusableCards.ProtoReflect.Descriptor instead.
 func (*UnusableCards) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{6}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UnusableCards) GetReason() string {
@@ -729,7 +812,7 @@ type FabricStatus struct {
 
 func (x *FabricStatus) Reset() {
 	*x = FabricStatus{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[7]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +824,7 @@ func (x *FabricStatus) String() string {
 func (*FabricStatus) ProtoMessage() {}
 
 func (x *FabricStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[7]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +837,7 @@ func (x *FabricStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FabricStatus.ProtoReflect.Descriptor instead.
 func (*FabricStatus) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{7}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FabricStatus) GetFabric() string {
@@ -829,7 +912,7 @@ type PlacedModel struct {
 
 func (x *PlacedModel) Reset() {
 	*x = PlacedModel{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[8]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +924,7 @@ func (x *PlacedModel) String() string {
 func (*PlacedModel) ProtoMessage() {}
 
 func (x *PlacedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[8]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +937,7 @@ func (x *PlacedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedModel.ProtoReflect.Descriptor instead.
 func (*PlacedModel) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{8}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PlacedModel) GetName() string {
@@ -967,7 +1050,7 @@ type TroubledReplica struct {
 
 func (x *TroubledReplica) Reset() {
 	*x = TroubledReplica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[9]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1062,7 @@ func (x *TroubledReplica) String() string {
 func (*TroubledReplica) ProtoMessage() {}
 
 func (x *TroubledReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[9]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1075,7 @@ func (x *TroubledReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TroubledReplica.ProtoReflect.Descriptor instead.
 func (*TroubledReplica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{9}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TroubledReplica) GetReplica() string {
@@ -1055,7 +1138,7 @@ type SetAsideModel struct {
 
 func (x *SetAsideModel) Reset() {
 	*x = SetAsideModel{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1150,7 @@ func (x *SetAsideModel) String() string {
 func (*SetAsideModel) ProtoMessage() {}
 
 func (x *SetAsideModel) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1163,7 @@ func (x *SetAsideModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAsideModel.ProtoReflect.Descriptor instead.
 func (*SetAsideModel) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{10}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SetAsideModel) GetName() string {
@@ -1110,7 +1193,7 @@ type CertificateExpiry struct {
 
 func (x *CertificateExpiry) Reset() {
 	*x = CertificateExpiry{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1205,7 @@ func (x *CertificateExpiry) String() string {
 func (*CertificateExpiry) ProtoMessage() {}
 
 func (x *CertificateExpiry) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1218,7 @@ func (x *CertificateExpiry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateExpiry.ProtoReflect.Descriptor instead.
 func (*CertificateExpiry) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{11}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CertificateExpiry) GetUse() string {
@@ -1170,7 +1253,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1265,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1278,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{12}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListReplicasRequest) GetModel() string {
@@ -1218,7 +1301,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1313,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1326,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{13}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListReplicasResponse) GetAt() *timestamppb.Timestamp {
@@ -1298,7 +1381,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1393,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1406,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{14}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Replica) GetId() string {
@@ -1446,7 +1529,7 @@ type ReplicaShard struct {
 
 func (x *ReplicaShard) Reset() {
 	*x = ReplicaShard{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1541,7 @@ func (x *ReplicaShard) String() string {
 func (*ReplicaShard) ProtoMessage() {}
 
 func (x *ReplicaShard) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1554,7 @@ func (x *ReplicaShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaShard.ProtoReflect.Descriptor instead.
 func (*ReplicaShard) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{15}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReplicaShard) GetNode() string {
@@ -1506,7 +1589,7 @@ type ExplainPlacementRequest struct {
 
 func (x *ExplainPlacementRequest) Reset() {
 	*x = ExplainPlacementRequest{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1601,7 @@ func (x *ExplainPlacementRequest) String() string {
 func (*ExplainPlacementRequest) ProtoMessage() {}
 
 func (x *ExplainPlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1614,7 @@ func (x *ExplainPlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPlacementRequest.ProtoReflect.Descriptor instead.
 func (*ExplainPlacementRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{16}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExplainPlacementRequest) GetModel() string {
@@ -1559,7 +1642,7 @@ type ExplainPlacementResponse struct {
 
 func (x *ExplainPlacementResponse) Reset() {
 	*x = ExplainPlacementResponse{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1654,7 @@ func (x *ExplainPlacementResponse) String() string {
 func (*ExplainPlacementResponse) ProtoMessage() {}
 
 func (x *ExplainPlacementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1667,7 @@ func (x *ExplainPlacementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPlacementResponse.ProtoReflect.Descriptor instead.
 func (*ExplainPlacementResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{17}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExplainPlacementResponse) GetAt() *timestamppb.Timestamp {
@@ -1651,7 +1734,7 @@ type ReplicaNeed struct {
 
 func (x *ReplicaNeed) Reset() {
 	*x = ReplicaNeed{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1746,7 @@ func (x *ReplicaNeed) String() string {
 func (*ReplicaNeed) ProtoMessage() {}
 
 func (x *ReplicaNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1759,7 @@ func (x *ReplicaNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaNeed.ProtoReflect.Descriptor instead.
 func (*ReplicaNeed) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{18}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplicaNeed) GetEngine() string {
@@ -1755,7 +1838,7 @@ type RankNeed struct {
 
 func (x *RankNeed) Reset() {
 	*x = RankNeed{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1850,7 @@ func (x *RankNeed) String() string {
 func (*RankNeed) ProtoMessage() {}
 
 func (x *RankNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1863,7 @@ func (x *RankNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNeed.ProtoReflect.Descriptor instead.
 func (*RankNeed) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{19}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RankNeed) GetCards() uint32 {
@@ -1830,7 +1913,7 @@ type PlacementDecision struct {
 
 func (x *PlacementDecision) Reset() {
 	*x = PlacementDecision{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1925,7 @@ func (x *PlacementDecision) String() string {
 func (*PlacementDecision) ProtoMessage() {}
 
 func (x *PlacementDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1938,7 @@ func (x *PlacementDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementDecision.ProtoReflect.Descriptor instead.
 func (*PlacementDecision) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{20}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PlacementDecision) GetPlaced() bool {
@@ -1939,7 +2022,7 @@ type PlacementShard struct {
 
 func (x *PlacementShard) Reset() {
 	*x = PlacementShard{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2034,7 @@ func (x *PlacementShard) String() string {
 func (*PlacementShard) ProtoMessage() {}
 
 func (x *PlacementShard) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2047,7 @@ func (x *PlacementShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementShard.ProtoReflect.Descriptor instead.
 func (*PlacementShard) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{21}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PlacementShard) GetNode() string {
@@ -1995,7 +2078,7 @@ type PlacementRunner struct {
 
 func (x *PlacementRunner) Reset() {
 	*x = PlacementRunner{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2090,7 @@ func (x *PlacementRunner) String() string {
 func (*PlacementRunner) ProtoMessage() {}
 
 func (x *PlacementRunner) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2103,7 @@ func (x *PlacementRunner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRunner.ProtoReflect.Descriptor instead.
 func (*PlacementRunner) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{22}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlacementRunner) GetFabric() string {
@@ -2062,7 +2145,7 @@ type NodeRejection struct {
 
 func (x *NodeRejection) Reset() {
 	*x = NodeRejection{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2157,7 @@ func (x *NodeRejection) String() string {
 func (*NodeRejection) ProtoMessage() {}
 
 func (x *NodeRejection) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2170,7 @@ func (x *NodeRejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRejection.ProtoReflect.Descriptor instead.
 func (*NodeRejection) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{23}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NodeRejection) GetNode() string {
@@ -2117,7 +2200,7 @@ type RejectionReason struct {
 
 func (x *RejectionReason) Reset() {
 	*x = RejectionReason{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2212,7 @@ func (x *RejectionReason) String() string {
 func (*RejectionReason) ProtoMessage() {}
 
 func (x *RejectionReason) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2225,7 @@ func (x *RejectionReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectionReason.ProtoReflect.Descriptor instead.
 func (*RejectionReason) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{24}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RejectionReason) GetKind() string {
@@ -2178,7 +2261,7 @@ type FabricStanding struct {
 
 func (x *FabricStanding) Reset() {
 	*x = FabricStanding{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2273,7 @@ func (x *FabricStanding) String() string {
 func (*FabricStanding) ProtoMessage() {}
 
 func (x *FabricStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2286,7 @@ func (x *FabricStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FabricStanding.ProtoReflect.Descriptor instead.
 func (*FabricStanding) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{25}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FabricStanding) GetFabric() string {
@@ -2287,7 +2370,7 @@ type ExplainedReplica struct {
 
 func (x *ExplainedReplica) Reset() {
 	*x = ExplainedReplica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2382,7 @@ func (x *ExplainedReplica) String() string {
 func (*ExplainedReplica) ProtoMessage() {}
 
 func (x *ExplainedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2395,7 @@ func (x *ExplainedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedReplica.ProtoReflect.Descriptor instead.
 func (*ExplainedReplica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{26}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExplainedReplica) GetReplica() string {
@@ -2369,7 +2452,7 @@ type WhatIfRequest struct {
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2464,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2477,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{27}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WhatIfRequest) GetDrain() []string {
@@ -2448,7 +2531,7 @@ type WhatIfNode struct {
 
 func (x *WhatIfNode) Reset() {
 	*x = WhatIfNode{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2543,7 @@ func (x *WhatIfNode) String() string {
 func (*WhatIfNode) ProtoMessage() {}
 
 func (x *WhatIfNode) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2556,7 @@ func (x *WhatIfNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfNode.ProtoReflect.Descriptor instead.
 func (*WhatIfNode) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{28}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WhatIfNode) GetId() string {
@@ -2524,7 +2607,7 @@ type WhatIfResponse struct {
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2619,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2632,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{29}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WhatIfResponse) GetAt() *timestamppb.Timestamp {
@@ -2619,7 +2702,7 @@ type WhatIfReplica struct {
 
 func (x *WhatIfReplica) Reset() {
 	*x = WhatIfReplica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2714,7 @@ func (x *WhatIfReplica) String() string {
 func (*WhatIfReplica) ProtoMessage() {}
 
 func (x *WhatIfReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2727,7 @@ func (x *WhatIfReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfReplica.ProtoReflect.Descriptor instead.
 func (*WhatIfReplica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{30}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WhatIfReplica) GetReplica() string {
@@ -2707,7 +2790,7 @@ type WhatIfNew struct {
 
 func (x *WhatIfNew) Reset() {
 	*x = WhatIfNew{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2802,7 @@ func (x *WhatIfNew) String() string {
 func (*WhatIfNew) ProtoMessage() {}
 
 func (x *WhatIfNew) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2815,7 @@ func (x *WhatIfNew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfNew.ProtoReflect.Descriptor instead.
 func (*WhatIfNew) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{31}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WhatIfNew) GetModel() string {
@@ -2783,7 +2866,7 @@ type PlacementCapacity struct {
 
 func (x *PlacementCapacity) Reset() {
 	*x = PlacementCapacity{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2878,7 @@ func (x *PlacementCapacity) String() string {
 func (*PlacementCapacity) ProtoMessage() {}
 
 func (x *PlacementCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2891,7 @@ func (x *PlacementCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementCapacity.ProtoReflect.Descriptor instead.
 func (*PlacementCapacity) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{32}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PlacementCapacity) GetClasses() []*CardClass {
@@ -2843,7 +2926,7 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12%\n" +
 	"\x0ereplicas_known\x18\x04 \x01(\bR\rreplicasKnownB\a\n" +
 	"\x05_term\"\x12\n" +
-	"\x10GetStatusRequest\"\xe4\x04\n" +
+	"\x10GetStatusRequest\"\x96\x05\n" +
 	"\x11GetStatusResponse\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12;\n" +
 	"\bstanding\x18\x02 \x01(\v2\x1f.llmgw.api.v1.PlacementStandingR\bstanding\x12.\n" +
@@ -2856,7 +2939,14 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\btroubled\x18\t \x03(\v2\x1d.llmgw.api.v1.TroubledReplicaR\btroubled\x128\n" +
 	"\tset_aside\x18\n" +
 	" \x03(\v2\x1b.llmgw.api.v1.SetAsideModelR\bsetAside\x12C\n" +
-	"\fcertificates\x18\v \x03(\v2\x1f.llmgw.api.v1.CertificateExpiryR\fcertificates\"6\n" +
+	"\fcertificates\x18\v \x03(\v2\x1f.llmgw.api.v1.CertificateExpiryR\fcertificates\x120\n" +
+	"\x06strays\x18\f \x03(\v2\x18.llmgw.api.v1.StrayShardR\x06strays\"\x97\x01\n" +
+	"\n" +
+	"StrayShard\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12/\n" +
+	"\x06status\x18\x02 \x01(\v2\x17.llmgw.api.v1.NodeShardR\x06status\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
+	"\x04held\x18\x04 \x01(\tR\x04held\"6\n" +
 	"\n" +
 	"NamedCount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -3104,119 +3194,123 @@ func file_llmgw_api_v1_placement_proto_rawDescGZIP() []byte {
 }
 
 var file_llmgw_api_v1_placement_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_llmgw_api_v1_placement_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_llmgw_api_v1_placement_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_llmgw_api_v1_placement_proto_goTypes = []any{
 	(ReplicaState)(0),                // 0: llmgw.api.v1.ReplicaState
 	(ReplicaFate)(0),                 // 1: llmgw.api.v1.ReplicaFate
 	(*PlacementStanding)(nil),        // 2: llmgw.api.v1.PlacementStanding
 	(*GetStatusRequest)(nil),         // 3: llmgw.api.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),        // 4: llmgw.api.v1.GetStatusResponse
-	(*NamedCount)(nil),               // 5: llmgw.api.v1.NamedCount
-	(*ReplicaCount)(nil),             // 6: llmgw.api.v1.ReplicaCount
-	(*CardClass)(nil),                // 7: llmgw.api.v1.CardClass
-	(*UnusableCards)(nil),            // 8: llmgw.api.v1.UnusableCards
-	(*FabricStatus)(nil),             // 9: llmgw.api.v1.FabricStatus
-	(*PlacedModel)(nil),              // 10: llmgw.api.v1.PlacedModel
-	(*TroubledReplica)(nil),          // 11: llmgw.api.v1.TroubledReplica
-	(*SetAsideModel)(nil),            // 12: llmgw.api.v1.SetAsideModel
-	(*CertificateExpiry)(nil),        // 13: llmgw.api.v1.CertificateExpiry
-	(*ListReplicasRequest)(nil),      // 14: llmgw.api.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),     // 15: llmgw.api.v1.ListReplicasResponse
-	(*Replica)(nil),                  // 16: llmgw.api.v1.Replica
-	(*ReplicaShard)(nil),             // 17: llmgw.api.v1.ReplicaShard
-	(*ExplainPlacementRequest)(nil),  // 18: llmgw.api.v1.ExplainPlacementRequest
-	(*ExplainPlacementResponse)(nil), // 19: llmgw.api.v1.ExplainPlacementResponse
-	(*ReplicaNeed)(nil),              // 20: llmgw.api.v1.ReplicaNeed
-	(*RankNeed)(nil),                 // 21: llmgw.api.v1.RankNeed
-	(*PlacementDecision)(nil),        // 22: llmgw.api.v1.PlacementDecision
-	(*PlacementShard)(nil),           // 23: llmgw.api.v1.PlacementShard
-	(*PlacementRunner)(nil),          // 24: llmgw.api.v1.PlacementRunner
-	(*NodeRejection)(nil),            // 25: llmgw.api.v1.NodeRejection
-	(*RejectionReason)(nil),          // 26: llmgw.api.v1.RejectionReason
-	(*FabricStanding)(nil),           // 27: llmgw.api.v1.FabricStanding
-	(*ExplainedReplica)(nil),         // 28: llmgw.api.v1.ExplainedReplica
-	(*WhatIfRequest)(nil),            // 29: llmgw.api.v1.WhatIfRequest
-	(*WhatIfNode)(nil),               // 30: llmgw.api.v1.WhatIfNode
-	(*WhatIfResponse)(nil),           // 31: llmgw.api.v1.WhatIfResponse
-	(*WhatIfReplica)(nil),            // 32: llmgw.api.v1.WhatIfReplica
-	(*WhatIfNew)(nil),                // 33: llmgw.api.v1.WhatIfNew
-	(*PlacementCapacity)(nil),        // 34: llmgw.api.v1.PlacementCapacity
-	nil,                              // 35: llmgw.api.v1.ReplicaNeed.LabelsEntry
-	nil,                              // 36: llmgw.api.v1.WhatIfNode.LabelsEntry
-	(*timestamppb.Timestamp)(nil),    // 37: google.protobuf.Timestamp
-	(*NodeShard)(nil),                // 38: llmgw.api.v1.NodeShard
-	(*structpb.Struct)(nil),          // 39: google.protobuf.Struct
+	(*StrayShard)(nil),               // 5: llmgw.api.v1.StrayShard
+	(*NamedCount)(nil),               // 6: llmgw.api.v1.NamedCount
+	(*ReplicaCount)(nil),             // 7: llmgw.api.v1.ReplicaCount
+	(*CardClass)(nil),                // 8: llmgw.api.v1.CardClass
+	(*UnusableCards)(nil),            // 9: llmgw.api.v1.UnusableCards
+	(*FabricStatus)(nil),             // 10: llmgw.api.v1.FabricStatus
+	(*PlacedModel)(nil),              // 11: llmgw.api.v1.PlacedModel
+	(*TroubledReplica)(nil),          // 12: llmgw.api.v1.TroubledReplica
+	(*SetAsideModel)(nil),            // 13: llmgw.api.v1.SetAsideModel
+	(*CertificateExpiry)(nil),        // 14: llmgw.api.v1.CertificateExpiry
+	(*ListReplicasRequest)(nil),      // 15: llmgw.api.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),     // 16: llmgw.api.v1.ListReplicasResponse
+	(*Replica)(nil),                  // 17: llmgw.api.v1.Replica
+	(*ReplicaShard)(nil),             // 18: llmgw.api.v1.ReplicaShard
+	(*ExplainPlacementRequest)(nil),  // 19: llmgw.api.v1.ExplainPlacementRequest
+	(*ExplainPlacementResponse)(nil), // 20: llmgw.api.v1.ExplainPlacementResponse
+	(*ReplicaNeed)(nil),              // 21: llmgw.api.v1.ReplicaNeed
+	(*RankNeed)(nil),                 // 22: llmgw.api.v1.RankNeed
+	(*PlacementDecision)(nil),        // 23: llmgw.api.v1.PlacementDecision
+	(*PlacementShard)(nil),           // 24: llmgw.api.v1.PlacementShard
+	(*PlacementRunner)(nil),          // 25: llmgw.api.v1.PlacementRunner
+	(*NodeRejection)(nil),            // 26: llmgw.api.v1.NodeRejection
+	(*RejectionReason)(nil),          // 27: llmgw.api.v1.RejectionReason
+	(*FabricStanding)(nil),           // 28: llmgw.api.v1.FabricStanding
+	(*ExplainedReplica)(nil),         // 29: llmgw.api.v1.ExplainedReplica
+	(*WhatIfRequest)(nil),            // 30: llmgw.api.v1.WhatIfRequest
+	(*WhatIfNode)(nil),               // 31: llmgw.api.v1.WhatIfNode
+	(*WhatIfResponse)(nil),           // 32: llmgw.api.v1.WhatIfResponse
+	(*WhatIfReplica)(nil),            // 33: llmgw.api.v1.WhatIfReplica
+	(*WhatIfNew)(nil),                // 34: llmgw.api.v1.WhatIfNew
+	(*PlacementCapacity)(nil),        // 35: llmgw.api.v1.PlacementCapacity
+	nil,                              // 36: llmgw.api.v1.ReplicaNeed.LabelsEntry
+	nil,                              // 37: llmgw.api.v1.WhatIfNode.LabelsEntry
+	(*timestamppb.Timestamp)(nil),    // 38: google.protobuf.Timestamp
+	(*NodeShard)(nil),                // 39: llmgw.api.v1.NodeShard
+	(*structpb.Struct)(nil),          // 40: google.protobuf.Struct
 }
 var file_llmgw_api_v1_placement_proto_depIdxs = []int32{
-	37, // 0: llmgw.api.v1.GetStatusResponse.at:type_name -> google.protobuf.Timestamp
+	38, // 0: llmgw.api.v1.GetStatusResponse.at:type_name -> google.protobuf.Timestamp
 	2,  // 1: llmgw.api.v1.GetStatusResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	5,  // 2: llmgw.api.v1.GetStatusResponse.nodes:type_name -> llmgw.api.v1.NamedCount
-	7,  // 3: llmgw.api.v1.GetStatusResponse.classes:type_name -> llmgw.api.v1.CardClass
-	9,  // 4: llmgw.api.v1.GetStatusResponse.fabrics:type_name -> llmgw.api.v1.FabricStatus
-	6,  // 5: llmgw.api.v1.GetStatusResponse.replicas:type_name -> llmgw.api.v1.ReplicaCount
-	10, // 6: llmgw.api.v1.GetStatusResponse.models:type_name -> llmgw.api.v1.PlacedModel
-	11, // 7: llmgw.api.v1.GetStatusResponse.troubled:type_name -> llmgw.api.v1.TroubledReplica
-	12, // 8: llmgw.api.v1.GetStatusResponse.set_aside:type_name -> llmgw.api.v1.SetAsideModel
-	13, // 9: llmgw.api.v1.GetStatusResponse.certificates:type_name -> llmgw.api.v1.CertificateExpiry
-	0,  // 10: llmgw.api.v1.ReplicaCount.state:type_name -> llmgw.api.v1.ReplicaState
-	8,  // 11: llmgw.api.v1.CardClass.unusable_why:type_name -> llmgw.api.v1.UnusableCards
-	5,  // 12: llmgw.api.v1.FabricStatus.holds:type_name -> llmgw.api.v1.NamedCount
-	37, // 13: llmgw.api.v1.PlacedModel.next_try:type_name -> google.protobuf.Timestamp
-	0,  // 14: llmgw.api.v1.TroubledReplica.state:type_name -> llmgw.api.v1.ReplicaState
-	37, // 15: llmgw.api.v1.TroubledReplica.since:type_name -> google.protobuf.Timestamp
-	37, // 16: llmgw.api.v1.CertificateExpiry.not_after:type_name -> google.protobuf.Timestamp
-	37, // 17: llmgw.api.v1.ListReplicasResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 18: llmgw.api.v1.ListReplicasResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	16, // 19: llmgw.api.v1.ListReplicasResponse.replicas:type_name -> llmgw.api.v1.Replica
-	0,  // 20: llmgw.api.v1.Replica.state:type_name -> llmgw.api.v1.ReplicaState
-	37, // 21: llmgw.api.v1.Replica.since:type_name -> google.protobuf.Timestamp
-	37, // 22: llmgw.api.v1.Replica.created_at:type_name -> google.protobuf.Timestamp
-	17, // 23: llmgw.api.v1.Replica.shards:type_name -> llmgw.api.v1.ReplicaShard
-	38, // 24: llmgw.api.v1.ReplicaShard.status:type_name -> llmgw.api.v1.NodeShard
-	37, // 25: llmgw.api.v1.ExplainPlacementResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 26: llmgw.api.v1.ExplainPlacementResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	10, // 27: llmgw.api.v1.ExplainPlacementResponse.model:type_name -> llmgw.api.v1.PlacedModel
-	20, // 28: llmgw.api.v1.ExplainPlacementResponse.need:type_name -> llmgw.api.v1.ReplicaNeed
-	22, // 29: llmgw.api.v1.ExplainPlacementResponse.next:type_name -> llmgw.api.v1.PlacementDecision
-	28, // 30: llmgw.api.v1.ExplainPlacementResponse.replicas:type_name -> llmgw.api.v1.ExplainedReplica
-	21, // 31: llmgw.api.v1.ReplicaNeed.ranks:type_name -> llmgw.api.v1.RankNeed
-	35, // 32: llmgw.api.v1.ReplicaNeed.labels:type_name -> llmgw.api.v1.ReplicaNeed.LabelsEntry
-	23, // 33: llmgw.api.v1.PlacementDecision.shards:type_name -> llmgw.api.v1.PlacementShard
-	24, // 34: llmgw.api.v1.PlacementDecision.runners:type_name -> llmgw.api.v1.PlacementRunner
-	25, // 35: llmgw.api.v1.PlacementDecision.rejected:type_name -> llmgw.api.v1.NodeRejection
-	27, // 36: llmgw.api.v1.PlacementDecision.fabrics:type_name -> llmgw.api.v1.FabricStanding
-	26, // 37: llmgw.api.v1.NodeRejection.reasons:type_name -> llmgw.api.v1.RejectionReason
-	0,  // 38: llmgw.api.v1.ExplainedReplica.state:type_name -> llmgw.api.v1.ReplicaState
-	23, // 39: llmgw.api.v1.ExplainedReplica.shards:type_name -> llmgw.api.v1.PlacementShard
-	22, // 40: llmgw.api.v1.ExplainedReplica.today:type_name -> llmgw.api.v1.PlacementDecision
-	30, // 41: llmgw.api.v1.WhatIfRequest.add_nodes:type_name -> llmgw.api.v1.WhatIfNode
-	39, // 42: llmgw.api.v1.WhatIfNode.inventory:type_name -> google.protobuf.Struct
-	36, // 43: llmgw.api.v1.WhatIfNode.labels:type_name -> llmgw.api.v1.WhatIfNode.LabelsEntry
-	37, // 44: llmgw.api.v1.WhatIfResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 45: llmgw.api.v1.WhatIfResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	32, // 46: llmgw.api.v1.WhatIfResponse.replicas:type_name -> llmgw.api.v1.WhatIfReplica
-	33, // 47: llmgw.api.v1.WhatIfResponse.new:type_name -> llmgw.api.v1.WhatIfNew
-	34, // 48: llmgw.api.v1.WhatIfResponse.before:type_name -> llmgw.api.v1.PlacementCapacity
-	34, // 49: llmgw.api.v1.WhatIfResponse.after:type_name -> llmgw.api.v1.PlacementCapacity
-	1,  // 50: llmgw.api.v1.WhatIfReplica.fate:type_name -> llmgw.api.v1.ReplicaFate
-	23, // 51: llmgw.api.v1.WhatIfReplica.from:type_name -> llmgw.api.v1.PlacementShard
-	22, // 52: llmgw.api.v1.WhatIfReplica.decision:type_name -> llmgw.api.v1.PlacementDecision
-	22, // 53: llmgw.api.v1.WhatIfNew.decision:type_name -> llmgw.api.v1.PlacementDecision
-	7,  // 54: llmgw.api.v1.PlacementCapacity.classes:type_name -> llmgw.api.v1.CardClass
-	9,  // 55: llmgw.api.v1.PlacementCapacity.fabrics:type_name -> llmgw.api.v1.FabricStatus
-	3,  // 56: llmgw.api.v1.PlacementService.GetStatus:input_type -> llmgw.api.v1.GetStatusRequest
-	14, // 57: llmgw.api.v1.PlacementService.ListReplicas:input_type -> llmgw.api.v1.ListReplicasRequest
-	18, // 58: llmgw.api.v1.PlacementService.ExplainPlacement:input_type -> llmgw.api.v1.ExplainPlacementRequest
-	29, // 59: llmgw.api.v1.PlacementService.WhatIf:input_type -> llmgw.api.v1.WhatIfRequest
-	4,  // 60: llmgw.api.v1.PlacementService.GetStatus:output_type -> llmgw.api.v1.GetStatusResponse
-	15, // 61: llmgw.api.v1.PlacementService.ListReplicas:output_type -> llmgw.api.v1.ListReplicasResponse
-	19, // 62: llmgw.api.v1.PlacementService.ExplainPlacement:output_type -> llmgw.api.v1.ExplainPlacementResponse
-	31, // 63: llmgw.api.v1.PlacementService.WhatIf:output_type -> llmgw.api.v1.WhatIfResponse
-	60, // [60:64] is the sub-list for method output_type
-	56, // [56:60] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	6,  // 2: llmgw.api.v1.GetStatusResponse.nodes:type_name -> llmgw.api.v1.NamedCount
+	8,  // 3: llmgw.api.v1.GetStatusResponse.classes:type_name -> llmgw.api.v1.CardClass
+	10, // 4: llmgw.api.v1.GetStatusResponse.fabrics:type_name -> llmgw.api.v1.FabricStatus
+	7,  // 5: llmgw.api.v1.GetStatusResponse.replicas:type_name -> llmgw.api.v1.ReplicaCount
+	11, // 6: llmgw.api.v1.GetStatusResponse.models:type_name -> llmgw.api.v1.PlacedModel
+	12, // 7: llmgw.api.v1.GetStatusResponse.troubled:type_name -> llmgw.api.v1.TroubledReplica
+	13, // 8: llmgw.api.v1.GetStatusResponse.set_aside:type_name -> llmgw.api.v1.SetAsideModel
+	14, // 9: llmgw.api.v1.GetStatusResponse.certificates:type_name -> llmgw.api.v1.CertificateExpiry
+	5,  // 10: llmgw.api.v1.GetStatusResponse.strays:type_name -> llmgw.api.v1.StrayShard
+	39, // 11: llmgw.api.v1.StrayShard.status:type_name -> llmgw.api.v1.NodeShard
+	38, // 12: llmgw.api.v1.StrayShard.since:type_name -> google.protobuf.Timestamp
+	0,  // 13: llmgw.api.v1.ReplicaCount.state:type_name -> llmgw.api.v1.ReplicaState
+	9,  // 14: llmgw.api.v1.CardClass.unusable_why:type_name -> llmgw.api.v1.UnusableCards
+	6,  // 15: llmgw.api.v1.FabricStatus.holds:type_name -> llmgw.api.v1.NamedCount
+	38, // 16: llmgw.api.v1.PlacedModel.next_try:type_name -> google.protobuf.Timestamp
+	0,  // 17: llmgw.api.v1.TroubledReplica.state:type_name -> llmgw.api.v1.ReplicaState
+	38, // 18: llmgw.api.v1.TroubledReplica.since:type_name -> google.protobuf.Timestamp
+	38, // 19: llmgw.api.v1.CertificateExpiry.not_after:type_name -> google.protobuf.Timestamp
+	38, // 20: llmgw.api.v1.ListReplicasResponse.at:type_name -> google.protobuf.Timestamp
+	2,  // 21: llmgw.api.v1.ListReplicasResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	17, // 22: llmgw.api.v1.ListReplicasResponse.replicas:type_name -> llmgw.api.v1.Replica
+	0,  // 23: llmgw.api.v1.Replica.state:type_name -> llmgw.api.v1.ReplicaState
+	38, // 24: llmgw.api.v1.Replica.since:type_name -> google.protobuf.Timestamp
+	38, // 25: llmgw.api.v1.Replica.created_at:type_name -> google.protobuf.Timestamp
+	18, // 26: llmgw.api.v1.Replica.shards:type_name -> llmgw.api.v1.ReplicaShard
+	39, // 27: llmgw.api.v1.ReplicaShard.status:type_name -> llmgw.api.v1.NodeShard
+	38, // 28: llmgw.api.v1.ExplainPlacementResponse.at:type_name -> google.protobuf.Timestamp
+	2,  // 29: llmgw.api.v1.ExplainPlacementResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	11, // 30: llmgw.api.v1.ExplainPlacementResponse.model:type_name -> llmgw.api.v1.PlacedModel
+	21, // 31: llmgw.api.v1.ExplainPlacementResponse.need:type_name -> llmgw.api.v1.ReplicaNeed
+	23, // 32: llmgw.api.v1.ExplainPlacementResponse.next:type_name -> llmgw.api.v1.PlacementDecision
+	29, // 33: llmgw.api.v1.ExplainPlacementResponse.replicas:type_name -> llmgw.api.v1.ExplainedReplica
+	22, // 34: llmgw.api.v1.ReplicaNeed.ranks:type_name -> llmgw.api.v1.RankNeed
+	36, // 35: llmgw.api.v1.ReplicaNeed.labels:type_name -> llmgw.api.v1.ReplicaNeed.LabelsEntry
+	24, // 36: llmgw.api.v1.PlacementDecision.shards:type_name -> llmgw.api.v1.PlacementShard
+	25, // 37: llmgw.api.v1.PlacementDecision.runners:type_name -> llmgw.api.v1.PlacementRunner
+	26, // 38: llmgw.api.v1.PlacementDecision.rejected:type_name -> llmgw.api.v1.NodeRejection
+	28, // 39: llmgw.api.v1.PlacementDecision.fabrics:type_name -> llmgw.api.v1.FabricStanding
+	27, // 40: llmgw.api.v1.NodeRejection.reasons:type_name -> llmgw.api.v1.RejectionReason
+	0,  // 41: llmgw.api.v1.ExplainedReplica.state:type_name -> llmgw.api.v1.ReplicaState
+	24, // 42: llmgw.api.v1.ExplainedReplica.shards:type_name -> llmgw.api.v1.PlacementShard
+	23, // 43: llmgw.api.v1.ExplainedReplica.today:type_name -> llmgw.api.v1.PlacementDecision
+	31, // 44: llmgw.api.v1.WhatIfRequest.add_nodes:type_name -> llmgw.api.v1.WhatIfNode
+	40, // 45: llmgw.api.v1.WhatIfNode.inventory:type_name -> google.protobuf.Struct
+	37, // 46: llmgw.api.v1.WhatIfNode.labels:type_name -> llmgw.api.v1.WhatIfNode.LabelsEntry
+	38, // 47: llmgw.api.v1.WhatIfResponse.at:type_name -> google.protobuf.Timestamp
+	2,  // 48: llmgw.api.v1.WhatIfResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	33, // 49: llmgw.api.v1.WhatIfResponse.replicas:type_name -> llmgw.api.v1.WhatIfReplica
+	34, // 50: llmgw.api.v1.WhatIfResponse.new:type_name -> llmgw.api.v1.WhatIfNew
+	35, // 51: llmgw.api.v1.WhatIfResponse.before:type_name -> llmgw.api.v1.PlacementCapacity
+	35, // 52: llmgw.api.v1.WhatIfResponse.after:type_name -> llmgw.api.v1.PlacementCapacity
+	1,  // 53: llmgw.api.v1.WhatIfReplica.fate:type_name -> llmgw.api.v1.ReplicaFate
+	24, // 54: llmgw.api.v1.WhatIfReplica.from:type_name -> llmgw.api.v1.PlacementShard
+	23, // 55: llmgw.api.v1.WhatIfReplica.decision:type_name -> llmgw.api.v1.PlacementDecision
+	23, // 56: llmgw.api.v1.WhatIfNew.decision:type_name -> llmgw.api.v1.PlacementDecision
+	8,  // 57: llmgw.api.v1.PlacementCapacity.classes:type_name -> llmgw.api.v1.CardClass
+	10, // 58: llmgw.api.v1.PlacementCapacity.fabrics:type_name -> llmgw.api.v1.FabricStatus
+	3,  // 59: llmgw.api.v1.PlacementService.GetStatus:input_type -> llmgw.api.v1.GetStatusRequest
+	15, // 60: llmgw.api.v1.PlacementService.ListReplicas:input_type -> llmgw.api.v1.ListReplicasRequest
+	19, // 61: llmgw.api.v1.PlacementService.ExplainPlacement:input_type -> llmgw.api.v1.ExplainPlacementRequest
+	30, // 62: llmgw.api.v1.PlacementService.WhatIf:input_type -> llmgw.api.v1.WhatIfRequest
+	4,  // 63: llmgw.api.v1.PlacementService.GetStatus:output_type -> llmgw.api.v1.GetStatusResponse
+	16, // 64: llmgw.api.v1.PlacementService.ListReplicas:output_type -> llmgw.api.v1.ListReplicasResponse
+	20, // 65: llmgw.api.v1.PlacementService.ExplainPlacement:output_type -> llmgw.api.v1.ExplainPlacementResponse
+	32, // 66: llmgw.api.v1.PlacementService.WhatIf:output_type -> llmgw.api.v1.WhatIfResponse
+	63, // [63:67] is the sub-list for method output_type
+	59, // [59:63] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_api_v1_placement_proto_init() }
@@ -3226,16 +3320,16 @@ func file_llmgw_api_v1_placement_proto_init() {
 	}
 	file_llmgw_api_v1_nodes_proto_init()
 	file_llmgw_api_v1_placement_proto_msgTypes[0].OneofWrappers = []any{}
-	file_llmgw_api_v1_placement_proto_msgTypes[5].OneofWrappers = []any{}
-	file_llmgw_api_v1_placement_proto_msgTypes[14].OneofWrappers = []any{}
-	file_llmgw_api_v1_placement_proto_msgTypes[18].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[6].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[15].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_llmgw_api_v1_placement_proto_rawDesc), len(file_llmgw_api_v1_placement_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

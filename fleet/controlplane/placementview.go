@@ -42,6 +42,10 @@ func statusView(s *reconcile.Snapshot) *apipb.GetStatusResponse {
 			Replica: r.ID, Model: r.Model, State: replicaState(r.State), Since: stamp(r.Since), Reason: r.Reason, Held: r.Held, Leaving: r.Leaving,
 		})
 	}
+	for i := range s.Strays {
+		st := &s.Strays[i]
+		out.Strays = append(out.Strays, &apipb.StrayShard{Node: st.Node, Status: shardView(st.Status), Since: stamp(st.Since), Held: st.Held})
+	}
 	return out
 }
 

@@ -28,6 +28,7 @@ type routers struct {
 	cat      *catalog.Catalog
 	from     *feed.Publisher
 	entries  []feed.Entry
+	has      []feed.Report // what it says of its use
 	catalogC chan struct{}
 }
 
@@ -81,7 +82,18 @@ func (r *routers) Open(ctx context.Context, req *apipb.WatchFeedRequest) (feed.S
 }
 
 // Reports implements [feed.Reporter].
-func (r *routers) Reports() []feed.Report { return nil }
+func (r *routers) Reports() []feed.Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.has
+}
+
+// use has the router say what it has at replicas.
+func (r *routers) use(reports ...feed.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.has = reports
+}
 
 func (r *routers) want(t *testing.T, models ...catalog.Model) {
 	t.Helper()
@@ -256,6 +268,40 @@ func TestWantedNoMore(t *testing.T) {
 		until(t, "nothing is left", func() bool { return len(p.Placing().View().Replicas) == 0 && len(store.replicas) == 0 })
 		if len(r.serving("big")) != 0 {
 			t.Error("it is published")
+		}
+	})
+}
+
+// The store is restored from a backup of before anything ran, while a router has a
+// request there: what runs is shown, ends when the request has, and what is wanted is
+// placed in its stead.
+func TestRowsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network simtest.Network
+		store, r := newMemory(), newRouters(t, twoNodes("big", 1))
+		p := planeOf(t, &network, store, r)
+		f := rack(t, &network, 2, 2)
+		until(t, "it serves", func() bool { return len(r.serving("big")) == 1 })
+		old := r.told()[0]
+		r.use(feed.Report{Instance: old.Instance, InFlight: 1, LastByte: engines.Known(time.Duration(0))})
+		time.Sleep(10 * time.Second)
+		p.stop()
+		clear(store.replicas)
+		p = planeOf(t, &network, store, r)
+		about := p.Placement(controlplane.About{})
+		time.Sleep(5 * time.Minute)
+		strays := ask(t, about.GetStatus, &apipb.GetStatusRequest{}).GetStrays()
+		if len(strays) != 2 || strays[0].GetHeld() != "routers have requests there" || strays[0].GetStatus().GetReplica() != old.Replica ||
+			len(strays[0].GetStatus().GetCards()) != 8 || strays[0].GetNode() == strays[1].GetNode() {
+			t.Errorf("strays: %v", strays)
+		}
+		if n := f.Starts(); n != 2 || len(r.serving("big")) != 0 {
+			t.Errorf("%d shards were started, and %v are told of", n, r.serving("big"))
+		}
+		r.use()
+		until(t, "another one serves", func() bool { return len(r.serving("big")) == 1 && r.told()[0].Instance != old.Instance })
+		if strays := ask(t, about.GetStatus, &apipb.GetStatusRequest{}).GetStrays(); len(strays) != 0 || f.Starts() != 4 {
+			t.Errorf("%d starts, and left are %v", f.Starts(), strays)
 		}
 	})
 }

@@ -169,7 +169,7 @@ func shardView(s *engines.ShardStatus) *apipb.NodeShard {
 	out := &apipb.NodeShard{
 		Replica: s.ID.Replica, Rank: uint32(s.ID.Rank), Generation: s.Generation, State: s.State.String(), Since: stamp(s.Since), //nolint:gosec // from 0
 		Address: s.Address, Running: count(s.Running), Waiting: count(s.Waiting), Adopted: s.Adopted,
-		Reason: s.Reason, Advice: s.Advice, Lines: s.Lines, MemoryHeld: s.MemoryHeld,
+		Reason: s.Reason, Advice: s.Advice, Lines: s.Lines, MemoryHeld: s.MemoryHeld, Cards: s.Cards,
 	}
 	if s.Phase != engines.PhaseUnset {
 		out.Phase = s.Phase.String()

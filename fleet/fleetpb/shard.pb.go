@@ -557,7 +557,9 @@ type ShardStatus struct {
 	// The last lines of output of a shard that failed, the newest last.
 	Lines []string `protobuf:"bytes,20,rep,name=lines,proto3" json:"lines,omitempty"`
 	// Who still holds memory of its cards after it stopped. Empty: nobody.
-	MemoryHeld    string `protobuf:"bytes,21,opt,name=memory_held,json=memoryHeld,proto3" json:"memory_held,omitempty"`
+	MemoryHeld string `protobuf:"bytes,21,opt,name=memory_held,json=memoryHeld,proto3" json:"memory_held,omitempty"`
+	// UUIDs of its cards. Empty: none, or not known.
+	Cards         []string `protobuf:"bytes,22,rep,name=cards,proto3" json:"cards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -739,6 +741,13 @@ func (x *ShardStatus) GetMemoryHeld() string {
 	return ""
 }
 
+func (x *ShardStatus) GetCards() []string {
+	if x != nil {
+		return x.Cards
+	}
+	return nil
+}
+
 var File_llmgw_fleet_v1_shard_proto protoreflect.FileDescriptor
 
 const file_llmgw_fleet_v1_shard_proto_rawDesc = "" +
@@ -803,7 +812,7 @@ const file_llmgw_fleet_v1_shard_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa7\x06\n" +
 	"\vShardStatus\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1e\n" +
@@ -830,7 +839,8 @@ const file_llmgw_fleet_v1_shard_proto_rawDesc = "" +
 	"\x04exit\x18\x13 \x01(\tR\x04exit\x12\x14\n" +
 	"\x05lines\x18\x14 \x03(\tR\x05lines\x12\x1f\n" +
 	"\vmemory_held\x18\x15 \x01(\tR\n" +
-	"memoryHeld\x1a8\n" +
+	"memoryHeld\x12\x14\n" +
+	"\x05cards\x18\x16 \x03(\tR\x05cards\x1a8\n" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

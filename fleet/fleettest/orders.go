@@ -62,6 +62,7 @@ func (a *Agent) start(spec engines.ShardSpec) (fleetpb.Result, string) {
 	}
 	s := &shard{status: engines.ShardStatus{
 		ID: spec.ID, Generation: spec.Generation, Start: fmt.Sprintf("%s-%d", a.id, a.starts), Command: "simulated", PID: 1000 + a.starts,
+		Cards: spec.Cards,
 	}}
 	if spec.ID.Rank == 0 {
 		port := int(a.ports.GetFirst()) + a.starts%int(a.ports.GetLast()-a.ports.GetFirst()+1)

@@ -45,6 +45,10 @@ type Core struct {
 	nodes    map[string]*node
 	replicas []*replica // by id
 	byID     map[string]*replica
+	// strays are so many, on all nodes.
+	strays int
+	// strayUses are what routers say of replicas that are not on record, by id.
+	strayUses map[string]strayUse
 	// space goes up when there may be room that was not there.
 	space uint64
 
@@ -58,13 +62,6 @@ type node struct {
 	Node
 	planned map[engines.ShardID]*shard
 	strays  map[engines.ShardID]*stray
-}
-
-// stray is a shard that runs and that nobody wants.
-type stray struct {
-	generation uint64
-	state      engines.ShardState
-	order      attempt
 }
 
 // NewCore returns a core that knows nothing and decides nothing until it is given
@@ -126,6 +123,7 @@ func (c *Core) take(in Inputs) {
 		c.result(&in.Results[i])
 	}
 	if in.Use != nil {
+		c.takeStrayUse(in.Use)
 		for _, r := range c.replicas {
 			r.use = Use{}
 		}
@@ -157,20 +155,14 @@ func (c *Core) setNode(in *Node) {
 		seen[status.ID] = true
 		if s := n.planned[status.ID]; s != nil && s.replica.row.Generation == status.Generation {
 			s.heard(status, c.now)
-			delete(n.strays, status.ID)
+			c.forget(n, status.ID)
 			continue
 		}
-		if status.State == engines.ShardStopped {
-			delete(n.strays, status.ID)
-		} else if st := n.strays[status.ID]; st != nil {
-			st.generation, st.state = status.Generation, status.State
-		} else {
-			n.strays[status.ID] = &stray{generation: status.Generation, state: status.State}
-		}
+		c.found(n, status)
 	}
 	for id := range n.strays {
 		if !seen[id] {
-			delete(n.strays, id)
+			c.forget(n, id)
 		}
 	}
 	for id, s := range n.planned {
@@ -184,8 +176,10 @@ func (c *Core) setNode(in *Node) {
 // dropNode forgets a node that is not known any more.
 func (c *Core) dropNode(id string) {
 	if n := c.nodes[id]; n != nil {
+		for shard := range n.strays {
+			c.forget(n, shard)
+		}
 		n.Node = Node{} // its shards keep their place
-		n.strays = map[engines.ShardID]*stray{}
 		c.cluster.RemoveNode(id)
 	}
 }
@@ -266,37 +260,12 @@ func (c *Core) restore(row Row) {
 		s.begun, s.mayRun = true, true
 	}
 	r.address, r.start = row.Address, row.Start
-	r.served = row.Address != "" // it may have requests
+	r.served = true // it may have requests; a row of an older backup does not know
 	c.add(r)
 }
 
 // give returns an order to who steps.
 func (c *Core) give(o Order) { c.orders = append(c.orders, o) }
-
-// stopStrays ends what runs and is not wanted. Where there is neither a model that
-// is to run nor a replica on record, somebody else orders, and nothing is a stray.
-func (c *Core) stopStrays() {
-	if len(c.replicas) == 0 && !slices.ContainsFunc(c.models, func(m *model) bool { return m.fingerprint != "" }) {
-		return
-	}
-	for id, n := range c.nodes {
-		if !n.Connected {
-			continue
-		}
-		for shard, st := range n.strays {
-			if (st.state.Runs() || st.state == engines.ShardFailed) && st.order.due(c.now, c.cfg.OrderRetry) {
-				st.order.given(c.now)
-				c.give(Order{
-					Kind: Stop, Replica: shard.Replica, Generation: st.generation, Node: id, Shard: shard,
-					Reason: "nothing that is wanted is on record under its name",
-				})
-			}
-		}
-	}
-	slices.SortStableFunc(c.orders, func(a, b Order) int {
-		return cmp.Or(cmp.Compare(a.Replica, b.Replica), cmp.Compare(a.Shard.Rank, b.Shard.Rank), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Node, b.Node))
-	})
-}
 
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {

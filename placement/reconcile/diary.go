@@ -12,7 +12,7 @@ const remind = 5 * time.Minute
 // diary logs what becomes of replicas and models, each change once.
 type diary struct {
 	log  *slog.Logger
-	told map[string]told // by replica, and by model after a slash
+	told map[string]told // by replica, by model after a slash, and by stray after a tilde
 }
 
 // told is what was logged of one last.
@@ -56,12 +56,25 @@ func (d *diary) note(v *View, now time.Time) {
 		}
 		d.told["/"+m.Name] = is
 	}
+	for i := range v.Strays {
+		st := &v.Strays[i]
+		key := "~" + st.Status.ID.String() + " " + st.Node
+		was := d.told[key]
+		d.told[key] = told{reason: st.Held, seen: true}
+		if was == (told{}) || was.reason != st.Held {
+			d.log.Warn("a shard runs that no row knows", "shard", st.Status.ID.String(), "node", st.Node, "state", st.Status.State.String(), "held", st.Held)
+		}
+	}
 	for key, t := range d.told {
 		if t.seen {
 			continue
 		}
 		delete(d.told, key)
-		if key[0] != '/' {
+		switch key[0] {
+		case '/':
+		case '~':
+			d.log.Info("a shard that no row knew is gone", "shard", key[1:])
+		default:
 			d.log.Info("a replica is gone", "replica", key, "after", t.state.String())
 		}
 	}

@@ -198,7 +198,8 @@ func (l *Loop) begin(session uint64) (anew bool) {
 	return true
 }
 
-// drained are the replicas of which it matters that nobody uses them any more.
+// drained are the replicas of which it matters that nobody uses them any more:
+// those that are drained, and those that are not on record.
 func (l *Loop) drained() (refs []Ref) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +208,7 @@ func (l *Loop) drained() (refs []Ref) {
 			refs = append(refs, Ref{Replica: r.row.ID, Generation: r.row.Generation, Start: r.row.Start})
 		}
 	}
-	return refs
+	return append(refs, l.core.strayRefs()...)
 }
 
 func (l *Loop) rows(ctx context.Context) (rows []Row, known bool) {

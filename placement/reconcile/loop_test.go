@@ -125,12 +125,17 @@ func (s catalogSource) Catalog() (*catalog.Catalog, []string) {
 	return s.cat, s.aside
 }
 
-func (s useSource) Use([]reconcile.Ref) []reconcile.Use {
+func (s useSource) Use(drained []reconcile.Ref) []reconcile.Use {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	use := []reconcile.Use{}
 	for id := range s.rows {
 		use = append(use, reconcile.Use{Replica: id, InFlight: engines.Known(0), Released: len(s.endpoints) == 0})
+	}
+	for _, ref := range drained {
+		if _, row := s.rows[ref.Replica]; !row {
+			use = append(use, reconcile.Use{Replica: ref.Replica, InFlight: engines.Known(0), Released: true})
+		}
 	}
 	return use
 }

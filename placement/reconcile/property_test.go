@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -37,6 +38,11 @@ var faults = []struct {
 	{"a control plane starts", func(w *world, _ *machine) { w.startPlane() }},
 	{"the store goes away", func(w *world, _ *machine) { w.storeAway = true }},
 	{"the store comes back", func(w *world, _ *machine) { w.storeAway = false }},
+	{"a backup is made", func(w *world, _ *machine) { w.backup = maps.Clone(w.store) }},
+	{"a backup is restored", func(w *world, _ *machine) {
+		w.store, w.orders = maps.Clone(w.backup), nil // whoever ordered has ended long ago
+		w.startPlane()
+	}},
 	{"a node is drained", func(_ *world, m *machine) { m.cordon = placement.Draining }},
 	{"a node is cordoned", func(_ *world, m *machine) { m.cordon = placement.Cordoned }},
 	{"a node is uncordoned", func(_ *world, m *machine) { m.cordon = placement.NoCordon }},
@@ -68,6 +74,7 @@ func TestAnything(t *testing.T) {
 		w.loss = rapid.SampledFrom([]float64{0, 0, 0.1, 0.3}).Draw(t, "loss")
 		w.delay = time.Duration(rapid.IntRange(0, 20).Draw(t, "delay")) * time.Second
 		w.busy = rapid.Bool().Draw(t, "busy")
+		w.long = rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Second, 5 * time.Minute, 30 * time.Minute}).Draw(t, "streams")
 		w.load = time.Duration(rapid.IntRange(1, 60).Draw(t, "load")) * time.Second
 		for i := range rapid.IntRange(1, 3).Draw(t, "fabrics") {
 			w.nodes(fmt.Sprint("f", i), rapid.IntRange(1, 3).Draw(t, "nodes"), rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "cards"))

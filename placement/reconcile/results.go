@@ -15,7 +15,7 @@ func (c *Core) result(res *Result) {
 	case Start, Drain, Stop:
 	}
 	r := c.byID[o.Replica]
-	if r == nil || r.row.Generation != o.Generation || o.Shard.Rank >= len(r.shards) {
+	if r == nil || r.row.Generation != o.Generation || o.Shard.Rank >= len(r.shards) || r.shards[o.Shard.Rank].place.Node != o.Node {
 		if st := c.node(o.Node).strays[o.Shard]; st != nil {
 			st.order.answered(c.now, c.cfg.OrderRetry)
 		}

@@ -18,6 +18,7 @@ type View struct {
 	Known    bool
 	Models   []ModelView   // by name
 	Replicas []ReplicaView // by id
+	Strays   []StrayView   // by shard
 }
 
 // ModelView is a model that has a profile, and its replicas in numbers.
@@ -63,7 +64,7 @@ type ShardView struct {
 
 // View returns how everything stands.
 func (c *Core) View() *View {
-	v := &View{Now: c.now, Known: c.rows, Replicas: make([]ReplicaView, 0, len(c.replicas))}
+	v := &View{Now: c.now, Known: c.rows, Replicas: make([]ReplicaView, 0, len(c.replicas)), Strays: c.strayViews()}
 	counts := make(map[string]*ModelView, len(c.models))
 	for _, m := range c.models {
 		if m.fingerprint == "" {

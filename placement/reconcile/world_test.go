@@ -41,6 +41,8 @@ type world struct {
 	emitted   map[string]time.Time // by replica; as routers have seen it
 	hosts     map[string]string    // by incarnation: what its leading shard bound, dead or not since
 	retired   map[string]bool      // replicas that were let go for a reason of people's
+	streams   map[string]time.Time // by replica; until when one goes on that began before it left the endpoints
+	backup    map[string]reconcile.Row
 
 	// chance of an order and of an answer to be lost, and the longest way of one.
 	loss  float64
@@ -49,6 +51,8 @@ type world struct {
 	load time.Duration
 	// busy routers have requests on every endpoint; without, none of them ever has.
 	busy bool
+	// long is for how long a stream goes on at a replica that is no endpoint any more.
+	long time.Duration
 
 	starts int // engines started
 }
@@ -95,6 +99,7 @@ func newWorld(t fataler, seed uint64) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), cfg: cfg,
 		store: map[string]reconcile.Row{}, emitted: map[string]time.Time{}, hosts: map[string]string{}, retired: map[string]bool{},
+		streams: map[string]time.Time{}, backup: map[string]reconcile.Row{},
 		load: 10 * time.Second, busy: true,
 	}
 	w.setModels()
@@ -227,8 +232,32 @@ func (w *world) emit() {
 		lead := w.serving(e)
 		if lead != nil && w.busy {
 			w.emitted[e.Replica] = w.now
+			w.streams[e.Replica] = w.now.Add(w.long)
 		}
 	}
+	for id := range w.streams {
+		switch lead := w.leading(id); {
+		case lead == nil || !w.whole(id, lead.spec):
+			delete(w.streams, id) // it was cut, and has no second half
+		case w.streaming(id):
+			w.emitted[id] = w.now
+		}
+	}
+}
+
+// streaming reports whether a replica has a stream, and had it before it was no
+// endpoint any more.
+func (w *world) streaming(replica string) bool { return w.streams[replica].After(w.now) }
+
+// leading is the process that leads a replica and answers.
+func (w *world) leading(replica string) *process {
+	for _, m := range w.machines {
+		p := m.shards[engines.ShardID{Replica: replica}]
+		if m.up && p != nil && (p.status.State == engines.ShardReady || p.status.State == engines.ShardDraining) {
+			return p
+		}
+	}
+	return nil
 }
 
 // serving returns the leading process behind an endpoint, if the replica is whole
@@ -301,6 +330,9 @@ func (w *world) step() {
 	for _, r := range w.core.View().Replicas {
 		in.Use = append(in.Use, w.use(r.ID))
 	}
+	for _, st := range w.core.View().Strays {
+		in.Use = append(in.Use, w.use(st.Status.ID.Replica))
+	}
 	for _, a := range w.due(&w.answers) {
 		if a.core == w.core {
 			in.Results = append(in.Results, a.result)
@@ -321,7 +353,7 @@ func (w *world) use(id string) reconcile.Use {
 		u.Worked = engines.Known(w.now.Sub(at))
 	}
 	u.Released = !slices.ContainsFunc(w.endpoints, func(e reconcile.Endpoint) bool { return e.Replica == id })
-	if !u.Released && w.busy {
+	if !u.Released && w.busy || w.streaming(id) {
 		u.InFlight = engines.Known(1)
 	}
 	return u
@@ -432,7 +464,7 @@ func (w *world) launch(m *machine, o reconcile.Order, p *process) reconcile.Resu
 		spec: *o.Spec, started: w.now,
 		status: engines.ShardStatus{
 			ID: o.Shard, Generation: o.Generation, State: engines.ShardStarting, Since: w.now, Revision: 1, Start: fmt.Sprint("s", w.starts),
-			Address: fmt.Sprintf("%s:%d", m.id, 20000+w.starts), Ports: map[string]int{"http": 20000 + w.starts},
+			Cards: o.Spec.Cards, Address: fmt.Sprintf("%s:%d", m.id, 20000+w.starts), Ports: map[string]int{"http": 20000 + w.starts},
 		},
 	}
 	m.shards[o.Shard] = p
@@ -448,6 +480,10 @@ func incarnation(o reconcile.Order) string { return fmt.Sprint(o.Replica, " ", o
 // taken down on a suspicion.
 func (w *world) mayStop(o reconcile.Order, p *process) {
 	at, seen := w.emitted[o.Replica]
+	if !slices.ContainsFunc(w.core.View().Replicas, func(r reconcile.ReplicaView) bool { return r.ID == o.Replica }) &&
+		(!w.streaming(o.Replica) || w.machine(o.Node).cordon == placement.Draining) {
+		return // it is on no record, and no router has anything there, or people want the node empty
+	}
 	if !seen || w.now.Sub(at) >= w.cfg.LostAfter || !w.whole(o.Replica, p.spec) || w.retired[o.Replica] {
 		return
 	}
@@ -535,6 +571,9 @@ func (w *world) describe() string {
 			}
 			text.WriteByte('\n')
 		}
+	}
+	for _, st := range w.core.View().Strays {
+		fmt.Fprintf(&text, "stray %v on %s %v since %v held %q\n", st.Status.ID, st.Node, st.Status.State, w.now.Sub(st.Since), st.Held)
 	}
 	for _, m := range w.machines {
 		fmt.Fprintf(&text, "%s up=%v agent=%v link=%v cordon=%v: %d shards\n", m.id, m.up, m.agent, m.link, m.cordon, len(m.shards))

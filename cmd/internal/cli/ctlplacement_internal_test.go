@@ -59,6 +59,10 @@ func (*fakePlacement) GetStatus(context.Context, *apipb.GetStatusRequest) (*apip
 			{Replica: "big-b", Model: "big", State: apipb.ReplicaState_REPLICA_STATE_READY, Since: ago(time.Hour), Held: "node gpu-8 is lost", Leaving: "node gpu-8 is drained"},
 		},
 		SetAside:     []*apipb.SetAsideModel{{Name: "odd", Why: []string{"its name is taken"}}},
+		Strays: []*apipb.StrayShard{
+			{Node: "gpu-2", Since: ago(2 * time.Minute), Held: "routers have requests there", Status: &apipb.NodeShard{Replica: "old-x", State: "ready"}},
+			{Node: "gpu-3", Since: ago(time.Minute), Status: &apipb.NodeShard{Replica: "old-x", Rank: 1, State: "stopping"}},
+		},
 		Certificates: []*apipb.CertificateExpiry{{Use: "agent_listener", Name: "cp-1", NotAfter: ago(-20 * 24 * time.Hour)}},
 	}, nil
 }
@@ -149,7 +153,10 @@ func TestCtlPlacement(t *testing.T) {
 			"\nsmall has no place: 0 of 4 nodes fit", "\nsmall failed 2 times in a row: out of memory; the next start is tried in 40s",
 			"\nreplica small-a of small is lost for 3m: node gpu-9 is lost",
 			"\nreplica big-b of big is ready for 1h0m: it would be taken down, but works all the same: node gpu-8 is lost; it is to be replaced: node gpu-8 is drained",
-			"\nbig: nobody has asked for it for 2h0m", "\nodd is set aside: its name is taken", "\ncertificate cp-1 (agent_listener) expires in 20d, on 2026-03-22",
+			"\nbig: nobody has asked for it for 2h0m", "\nodd is set aside: its name is taken",
+			"\nnode gpu-2 has shard 0 of old-x, which no replica on record knows, for 2m: it is ready, gets no requests, and ends when it has none left: routers have requests there",
+			"\nnode gpu-3 has shard 1 of old-x, which no replica on record knows, for 1m: it is stopping, gets no requests, and is being ended",
+			"\ncertificate cp-1 (agent_listener) expires in 20d, on 2026-03-22",
 		}},
 		{[]string{"models"}, []string{
 			"MODEL  WANTED  READY  COMING  LEAVING  LOST  IDLE  NEXT TRY\n", "big    2       2      0       0        0     2h0m  -\n",

@@ -126,6 +126,9 @@ func statusTroubles(s *apipb.GetStatusResponse) []string {
 		add("replica %s of %s is %s for %s%s", r.GetReplica(), r.GetModel(), stateWord(r.GetState()), since(s.GetAt(), r.GetSince()),
 			replicaTrouble(r.GetReason(), r.GetHeld(), r.GetLeaving()))
 	}
+	for _, st := range s.GetStrays() {
+		add("%s", strayTrouble(st, s.GetAt()))
+	}
 	for _, m := range s.GetModels() {
 		if d := idleTime(m.GetIdleSeconds()); d >= unaskedFor {
 			add("%s: nobody has asked for it for %s", m.GetName(), lasting(d))
@@ -182,6 +185,17 @@ func replicaTrouble(reason, held, leaving string) string {
 		return ": " + text
 	}
 	return ""
+}
+
+// strayTrouble says of a shard that no row knows what becomes of it.
+func strayTrouble(st *apipb.StrayShard, at *timestamppb.Timestamp) string {
+	shard := st.GetStatus()
+	text := fmt.Sprintf("node %s has shard %d of %s, which no replica on record knows, for %s: it is %s, gets no requests, and ", st.GetNode(), shard.GetRank(),
+		shard.GetReplica(), since(at, st.GetSince()), cmp.Or(shard.GetState(), "in a state that is not known"))
+	if st.GetHeld() != "" {
+		return text + "ends when it has none left: " + st.GetHeld()
+	}
+	return text + "is being ended"
 }
 
 func expiry(end, at *timestamppb.Timestamp) string {

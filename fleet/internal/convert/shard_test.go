@@ -118,7 +118,7 @@ func statuses() *rapid.Generator[engines.ShardStatus] {
 			Start:      text("start"), Command: text("command"), PID: rapid.IntRange(0, 1<<22).Draw(t, "pid"),
 			Address: text("address"), Ports: portMaps().Draw(t, "ports"), Adopted: rapid.Bool().Draw(t, "adopted"),
 			Running: count("running"), Waiting: count("waiting"),
-			Reason: text("reason"), Advice: text("advice"), Exit: text("exit"), Lines: lists().Draw(t, "lines"), MemoryHeld: text("held"),
+			Reason: text("reason"), Advice: text("advice"), Exit: text("exit"), Lines: lists().Draw(t, "lines"), MemoryHeld: text("held"), Cards: lists().Draw(t, "cards"),
 		}
 	})
 }
