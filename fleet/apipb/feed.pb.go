@@ -23,6 +23,73 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type FeedModelState int32
+
+const (
+	FeedModelState_FEED_MODEL_STATE_UNSPECIFIED FeedModelState = 0
+	// It does not run, and no request makes it.
+	FeedModelState_FEED_MODEL_STATE_OFF FeedModelState = 1
+	// It does not run until it is asked for.
+	FeedModelState_FEED_MODEL_STATE_ASLEEP FeedModelState = 2
+	// A replica of it is being started, or will be.
+	FeedModelState_FEED_MODEL_STATE_LOADING FeedModelState = 3
+	// A replica of it serves.
+	FeedModelState_FEED_MODEL_STATE_SERVING FeedModelState = 4
+	// Its last start failed, and the next one waits.
+	FeedModelState_FEED_MODEL_STATE_FAILING FeedModelState = 5
+	// It is wanted, and there is no room for it.
+	FeedModelState_FEED_MODEL_STATE_UNPLACED FeedModelState = 6
+)
+
+// Enum value maps for FeedModelState.
+var (
+	FeedModelState_name = map[int32]string{
+		0: "FEED_MODEL_STATE_UNSPECIFIED",
+		1: "FEED_MODEL_STATE_OFF",
+		2: "FEED_MODEL_STATE_ASLEEP",
+		3: "FEED_MODEL_STATE_LOADING",
+		4: "FEED_MODEL_STATE_SERVING",
+		5: "FEED_MODEL_STATE_FAILING",
+		6: "FEED_MODEL_STATE_UNPLACED",
+	}
+	FeedModelState_value = map[string]int32{
+		"FEED_MODEL_STATE_UNSPECIFIED": 0,
+		"FEED_MODEL_STATE_OFF":         1,
+		"FEED_MODEL_STATE_ASLEEP":      2,
+		"FEED_MODEL_STATE_LOADING":     3,
+		"FEED_MODEL_STATE_SERVING":     4,
+		"FEED_MODEL_STATE_FAILING":     5,
+		"FEED_MODEL_STATE_UNPLACED":    6,
+	}
+)
+
+func (x FeedModelState) Enum() *FeedModelState {
+	p := new(FeedModelState)
+	*p = x
+	return p
+}
+
+func (x FeedModelState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FeedModelState) Descriptor() protoreflect.EnumDescriptor {
+	return file_llmgw_api_v1_feed_proto_enumTypes[0].Descriptor()
+}
+
+func (FeedModelState) Type() protoreflect.EnumType {
+	return &file_llmgw_api_v1_feed_proto_enumTypes[0]
+}
+
+func (x FeedModelState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FeedModelState.Descriptor instead.
+func (FeedModelState) EnumDescriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{0}
+}
+
 type FeedPriorityOrder int32
 
 const (
@@ -58,11 +125,11 @@ func (x FeedPriorityOrder) String() string {
 }
 
 func (FeedPriorityOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_llmgw_api_v1_feed_proto_enumTypes[0].Descriptor()
+	return file_llmgw_api_v1_feed_proto_enumTypes[1].Descriptor()
 }
 
 func (FeedPriorityOrder) Type() protoreflect.EnumType {
-	return &file_llmgw_api_v1_feed_proto_enumTypes[0]
+	return &file_llmgw_api_v1_feed_proto_enumTypes[1]
 }
 
 func (x FeedPriorityOrder) Number() protoreflect.EnumNumber {
@@ -71,7 +138,7 @@ func (x FeedPriorityOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FeedPriorityOrder.Descriptor instead.
 func (FeedPriorityOrder) EnumDescriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{0}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{1}
 }
 
 // FeedAggregation says how the series of one metric become one number.
@@ -111,11 +178,11 @@ func (x FeedAggregation) String() string {
 }
 
 func (FeedAggregation) Descriptor() protoreflect.EnumDescriptor {
-	return file_llmgw_api_v1_feed_proto_enumTypes[1].Descriptor()
+	return file_llmgw_api_v1_feed_proto_enumTypes[2].Descriptor()
 }
 
 func (FeedAggregation) Type() protoreflect.EnumType {
-	return &file_llmgw_api_v1_feed_proto_enumTypes[1]
+	return &file_llmgw_api_v1_feed_proto_enumTypes[2]
 }
 
 func (x FeedAggregation) Number() protoreflect.EnumNumber {
@@ -124,7 +191,7 @@ func (x FeedAggregation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FeedAggregation.Descriptor instead.
 func (FeedAggregation) EnumDescriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{1}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{2}
 }
 
 // FeedVersion orders what is published. Of two terms the higher one counts; within
@@ -530,7 +597,9 @@ type FeedSnapshot struct {
 	Models  []*FeedModel           `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
 	Revoked []*FeedRevocation      `protobuf:"bytes,3,rep,name=revoked,proto3" json:"revoked,omitempty"`
 	// What the entries refer to.
-	Facts         []*FeedFacts `protobuf:"bytes,4,rep,name=facts,proto3" json:"facts,omitempty"`
+	Facts []*FeedFacts `protobuf:"bytes,4,rep,name=facts,proto3" json:"facts,omitempty"`
+	// How models stand of which that is known.
+	Statuses      []*FeedModelStatus `protobuf:"bytes,5,rep,name=statuses,proto3" json:"statuses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -593,6 +662,13 @@ func (x *FeedSnapshot) GetFacts() []*FeedFacts {
 	return nil
 }
 
+func (x *FeedSnapshot) GetStatuses() []*FeedModelStatus {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
 // FeedDelta is what has changed since the version before.
 type FeedDelta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -609,9 +685,13 @@ type FeedDelta struct {
 	// router to have forgotten the key.
 	RemovedRevocations []string `protobuf:"bytes,7,rep,name=removed_revocations,json=removedRevocations,proto3" json:"removed_revocations,omitempty"`
 	// What the entries of this delta refer to.
-	Facts         []*FeedFacts `protobuf:"bytes,8,rep,name=facts,proto3" json:"facts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Facts []*FeedFacts `protobuf:"bytes,8,rep,name=facts,proto3" json:"facts,omitempty"`
+	// Statuses that are new or changed; each replaces the one of its model.
+	Statuses []*FeedModelStatus `protobuf:"bytes,9,rep,name=statuses,proto3" json:"statuses,omitempty"`
+	// Models of which nothing is known any more.
+	RemovedStatuses []string `protobuf:"bytes,10,rep,name=removed_statuses,json=removedStatuses,proto3" json:"removed_statuses,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *FeedDelta) Reset() {
@@ -696,6 +776,20 @@ func (x *FeedDelta) GetRemovedRevocations() []string {
 func (x *FeedDelta) GetFacts() []*FeedFacts {
 	if x != nil {
 		return x.Facts
+	}
+	return nil
+}
+
+func (x *FeedDelta) GetStatuses() []*FeedModelStatus {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
+func (x *FeedDelta) GetRemovedStatuses() []string {
+	if x != nil {
+		return x.RemovedStatuses
 	}
 	return nil
 }
@@ -912,6 +1006,97 @@ func (x *FeedModel) GetDefinition() []byte {
 	return nil
 }
 
+// FeedModelStatus is how a model of the catalog stands: whether it serves, and if
+// not, whether it will. It is of its moment, and kept on no disk.
+type FeedModelStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The canonical name.
+	Model string         `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	State FeedModelState `protobuf:"varint,2,opt,name=state,proto3,enum=llmgw.api.v1.FeedModelState" json:"state,omitempty"`
+	// In how long it should serve, at the time of sending. Absent: nobody can tell.
+	Ready *durationpb.Duration `protobuf:"bytes,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	// How far its engine has come with loading, for people.
+	Progress string `protobuf:"bytes,4,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Why it fails, or finds no place, for people.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// In how long the next start is tried, at the time of sending. Absent: not known.
+	Retry         *durationpb.Duration `protobuf:"bytes,6,opt,name=retry,proto3" json:"retry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeedModelStatus) Reset() {
+	*x = FeedModelStatus{}
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeedModelStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeedModelStatus) ProtoMessage() {}
+
+func (x *FeedModelStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeedModelStatus.ProtoReflect.Descriptor instead.
+func (*FeedModelStatus) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FeedModelStatus) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *FeedModelStatus) GetState() FeedModelState {
+	if x != nil {
+		return x.State
+	}
+	return FeedModelState_FEED_MODEL_STATE_UNSPECIFIED
+}
+
+func (x *FeedModelStatus) GetReady() *durationpb.Duration {
+	if x != nil {
+		return x.Ready
+	}
+	return nil
+}
+
+func (x *FeedModelStatus) GetProgress() string {
+	if x != nil {
+		return x.Progress
+	}
+	return ""
+}
+
+func (x *FeedModelStatus) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *FeedModelStatus) GetRetry() *durationpb.Duration {
+	if x != nil {
+		return x.Retry
+	}
+	return nil
+}
+
 // FeedRevocation is a key that counts no more.
 type FeedRevocation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -923,7 +1108,7 @@ type FeedRevocation struct {
 
 func (x *FeedRevocation) Reset() {
 	*x = FeedRevocation{}
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[9]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1120,7 @@ func (x *FeedRevocation) String() string {
 func (*FeedRevocation) ProtoMessage() {}
 
 func (x *FeedRevocation) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[9]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1133,7 @@ func (x *FeedRevocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedRevocation.ProtoReflect.Descriptor instead.
 func (*FeedRevocation) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{9}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FeedRevocation) GetKeyId() string {
@@ -981,7 +1166,7 @@ type FeedFacts struct {
 
 func (x *FeedFacts) Reset() {
 	*x = FeedFacts{}
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1178,7 @@ func (x *FeedFacts) String() string {
 func (*FeedFacts) ProtoMessage() {}
 
 func (x *FeedFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1191,7 @@ func (x *FeedFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedFacts.ProtoReflect.Descriptor instead.
 func (*FeedFacts) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{10}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FeedFacts) GetId() string {
@@ -1061,7 +1246,7 @@ type FeedCapabilities struct {
 
 func (x *FeedCapabilities) Reset() {
 	*x = FeedCapabilities{}
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1258,7 @@ func (x *FeedCapabilities) String() string {
 func (*FeedCapabilities) ProtoMessage() {}
 
 func (x *FeedCapabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1271,7 @@ func (x *FeedCapabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedCapabilities.ProtoReflect.Descriptor instead.
 func (*FeedCapabilities) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{11}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FeedCapabilities) GetStreamUsage() bool {
@@ -1177,7 +1362,7 @@ type FeedMetricContract struct {
 
 func (x *FeedMetricContract) Reset() {
 	*x = FeedMetricContract{}
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1374,7 @@ func (x *FeedMetricContract) String() string {
 func (*FeedMetricContract) ProtoMessage() {}
 
 func (x *FeedMetricContract) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1387,7 @@ func (x *FeedMetricContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedMetricContract.ProtoReflect.Descriptor instead.
 func (*FeedMetricContract) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{12}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FeedMetricContract) GetEngine() string {
@@ -1314,7 +1499,7 @@ type FeedMetric struct {
 
 func (x *FeedMetric) Reset() {
 	*x = FeedMetric{}
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1511,7 @@ func (x *FeedMetric) String() string {
 func (*FeedMetric) ProtoMessage() {}
 
 func (x *FeedMetric) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1524,7 @@ func (x *FeedMetric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedMetric.ProtoReflect.Descriptor instead.
 func (*FeedMetric) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{13}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FeedMetric) GetNames() []string {
@@ -1392,14 +1577,17 @@ type ReportUseRequest struct {
 	// A delta is missing: the server sends everything.
 	Resync bool `protobuf:"varint,5,opt,name=resync,proto3" json:"resync,omitempty"`
 	// The router ends, and sends nothing to anybody any more.
-	Goodbye       bool `protobuf:"varint,6,opt,name=goodbye,proto3" json:"goodbye,omitempty"`
+	Goodbye bool `protobuf:"varint,6,opt,name=goodbye,proto3" json:"goodbye,omitempty"`
+	// The models that are asked for here. One that is left out has no request that
+	// waits, and nothing more is known of it.
+	Demands       []*FeedDemand `protobuf:"bytes,7,rep,name=demands,proto3" json:"demands,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportUseRequest) Reset() {
 	*x = ReportUseRequest{}
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1599,7 @@ func (x *ReportUseRequest) String() string {
 func (*ReportUseRequest) ProtoMessage() {}
 
 func (x *ReportUseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1612,7 @@ func (x *ReportUseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportUseRequest.ProtoReflect.Descriptor instead.
 func (*ReportUseRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{14}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReportUseRequest) GetSession() string {
@@ -1469,6 +1657,13 @@ func (x *ReportUseRequest) GetGoodbye() bool {
 	return false
 }
 
+func (x *ReportUseRequest) GetDemands() []*FeedDemand {
+	if x != nil {
+		return x.Demands
+	}
+	return nil
+}
+
 // FeedUse is what a router knows of one instance.
 type FeedUse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -1489,7 +1684,7 @@ type FeedUse struct {
 
 func (x *FeedUse) Reset() {
 	*x = FeedUse{}
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[15]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1696,7 @@ func (x *FeedUse) String() string {
 func (*FeedUse) ProtoMessage() {}
 
 func (x *FeedUse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[15]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1709,7 @@ func (x *FeedUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedUse.ProtoReflect.Descriptor instead.
 func (*FeedUse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{15}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FeedUse) GetReplica() string {
@@ -1566,6 +1761,89 @@ func (x *FeedUse) GetRequests() uint64 {
 	return 0
 }
 
+// FeedDemand is what a router knows of the demand for one model.
+type FeedDemand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The canonical name.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Requests that wait here for the model to have an endpoint.
+	Waiting uint32 `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// Requests that wait here for its endpoints to have room.
+	Queued uint32 `protobuf:"varint,3,opt,name=queued,proto3" json:"queued,omitempty"`
+	// For how long none has come. Absent: none ever has, here.
+	Asked *durationpb.Duration `protobuf:"bytes,4,opt,name=asked,proto3" json:"asked,omitempty"`
+	// How full its endpoints are, as admission here sees it: 1 is full, more is
+	// possible. Absent: not known.
+	Saturation    *float64 `protobuf:"fixed64,5,opt,name=saturation,proto3,oneof" json:"saturation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeedDemand) Reset() {
+	*x = FeedDemand{}
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeedDemand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeedDemand) ProtoMessage() {}
+
+func (x *FeedDemand) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeedDemand.ProtoReflect.Descriptor instead.
+func (*FeedDemand) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FeedDemand) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *FeedDemand) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *FeedDemand) GetQueued() uint32 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
+func (x *FeedDemand) GetAsked() *durationpb.Duration {
+	if x != nil {
+		return x.Asked
+	}
+	return nil
+}
+
+func (x *FeedDemand) GetSaturation() float64 {
+	if x != nil && x.Saturation != nil {
+		return *x.Saturation
+	}
+	return 0
+}
+
 // ReportUseResponse is empty.
 type ReportUseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1575,7 +1853,7 @@ type ReportUseResponse struct {
 
 func (x *ReportUseResponse) Reset() {
 	*x = ReportUseResponse{}
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1587,7 +1865,7 @@ func (x *ReportUseResponse) String() string {
 func (*ReportUseResponse) ProtoMessage() {}
 
 func (x *ReportUseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1600,7 +1878,7 @@ func (x *ReportUseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportUseResponse.ProtoReflect.Descriptor instead.
 func (*ReportUseResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{16}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{18}
 }
 
 // FeedCopy is what a router keeps on its disk.
@@ -1618,7 +1896,7 @@ type FeedCopy struct {
 
 func (x *FeedCopy) Reset() {
 	*x = FeedCopy{}
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1908,7 @@ func (x *FeedCopy) String() string {
 func (*FeedCopy) ProtoMessage() {}
 
 func (x *FeedCopy) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_feed_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_feed_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1921,7 @@ func (x *FeedCopy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedCopy.ProtoReflect.Descriptor instead.
 func (*FeedCopy) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{17}
+	return file_llmgw_api_v1_feed_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FeedCopy) GetVersion() *FeedVersion {
@@ -1704,12 +1982,13 @@ const file_llmgw_api_v1_feed_proto_rawDesc = "" +
 	"\x04ping\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04ping\x121\n" +
 	"\x06report\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06report\"\n" +
 	"\n" +
-	"\bFeedPing\"\xd9\x01\n" +
+	"\bFeedPing\"\x94\x02\n" +
 	"\fFeedSnapshot\x121\n" +
 	"\aentries\x18\x01 \x03(\v2\x17.llmgw.api.v1.FeedEntryR\aentries\x12/\n" +
 	"\x06models\x18\x02 \x03(\v2\x17.llmgw.api.v1.FeedModelR\x06models\x126\n" +
 	"\arevoked\x18\x03 \x03(\v2\x1c.llmgw.api.v1.FeedRevocationR\arevoked\x12-\n" +
-	"\x05facts\x18\x04 \x03(\v2\x17.llmgw.api.v1.FeedFactsR\x05facts\"\xed\x02\n" +
+	"\x05facts\x18\x04 \x03(\v2\x17.llmgw.api.v1.FeedFactsR\x05facts\x129\n" +
+	"\bstatuses\x18\x05 \x03(\v2\x1d.llmgw.api.v1.FeedModelStatusR\bstatuses\"\xd3\x03\n" +
 	"\tFeedDelta\x12\x12\n" +
 	"\x04base\x18\x01 \x01(\x04R\x04base\x121\n" +
 	"\aentries\x18\x02 \x03(\v2\x17.llmgw.api.v1.FeedEntryR\aentries\x12)\n" +
@@ -1718,7 +1997,10 @@ const file_llmgw_api_v1_feed_proto_rawDesc = "" +
 	"\x0eremoved_models\x18\x05 \x03(\tR\rremovedModels\x126\n" +
 	"\arevoked\x18\x06 \x03(\v2\x1c.llmgw.api.v1.FeedRevocationR\arevoked\x12/\n" +
 	"\x13removed_revocations\x18\a \x03(\tR\x12removedRevocations\x12-\n" +
-	"\x05facts\x18\b \x03(\v2\x17.llmgw.api.v1.FeedFactsR\x05facts\"\xe4\x03\n" +
+	"\x05facts\x18\b \x03(\v2\x17.llmgw.api.v1.FeedFactsR\x05facts\x129\n" +
+	"\bstatuses\x18\t \x03(\v2\x1d.llmgw.api.v1.FeedModelStatusR\bstatuses\x12)\n" +
+	"\x10removed_statuses\x18\n" +
+	" \x03(\tR\x0fremovedStatuses\"\xe4\x03\n" +
 	"\tFeedEntry\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12\x1e\n" +
@@ -1745,7 +2027,14 @@ const file_llmgw_api_v1_feed_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"definition\x18\x02 \x01(\fR\n" +
-	"definition\"S\n" +
+	"definition\"\xf1\x01\n" +
+	"\x0fFeedModelStatus\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x122\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x1c.llmgw.api.v1.FeedModelStateR\x05state\x12/\n" +
+	"\x05ready\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05ready\x12\x1a\n" +
+	"\bprogress\x18\x04 \x01(\tR\bprogress\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12/\n" +
+	"\x05retry\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05retry\"S\n" +
 	"\x0eFeedRevocation\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xe7\x01\n" +
@@ -1792,14 +2081,15 @@ const file_llmgw_api_v1_feed_proto_rawDesc = "" +
 	"\taggregate\x18\x05 \x01(\x0e2\x1d.llmgw.api.v1.FeedAggregationR\taggregate\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd6\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8a\x02\n" +
 	"\x10ReportUseRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x123\n" +
 	"\aapplied\x18\x03 \x01(\v2\x19.llmgw.api.v1.FeedVersionR\aapplied\x12)\n" +
 	"\x04uses\x18\x04 \x03(\v2\x15.llmgw.api.v1.FeedUseR\x04uses\x12\x16\n" +
 	"\x06resync\x18\x05 \x01(\bR\x06resync\x12\x18\n" +
-	"\agoodbye\x18\x06 \x01(\bR\agoodbye\"\x9e\x02\n" +
+	"\agoodbye\x18\x06 \x01(\bR\agoodbye\x122\n" +
+	"\ademands\x18\a \x03(\v2\x18.llmgw.api.v1.FeedDemandR\ademands\"\x9e\x02\n" +
 	"\aFeedUse\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x1e\n" +
 	"\n" +
@@ -1810,14 +2100,32 @@ const file_llmgw_api_v1_feed_proto_rawDesc = "" +
 	"\tlast_byte\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\blastByte\x12@\n" +
 	"\x0ecounters_moved\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\rcountersMoved\x12\x1f\n" +
 	"\brequests\x18\a \x01(\x04H\x00R\brequests\x88\x01\x01B\v\n" +
-	"\t_requests\"\x13\n" +
+	"\t_requests\"\xb9\x01\n" +
+	"\n" +
+	"FeedDemand\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\awaiting\x18\x02 \x01(\rR\awaiting\x12\x16\n" +
+	"\x06queued\x18\x03 \x01(\rR\x06queued\x12/\n" +
+	"\x05asked\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05asked\x12#\n" +
+	"\n" +
+	"saturation\x18\x05 \x01(\x01H\x00R\n" +
+	"saturation\x88\x01\x01B\r\n" +
+	"\v_saturation\"\x13\n" +
 	"\x11ReportUseResponse\"\xc2\x01\n" +
 	"\bFeedCopy\x123\n" +
 	"\aversion\x18\x01 \x01(\v2\x19.llmgw.api.v1.FeedVersionR\aversion\x126\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x1a.llmgw.api.v1.FeedSnapshotR\bsnapshot\x12\x1d\n" +
 	"\n" +
 	"heard_term\x18\x03 \x01(\x04R\theardTerm\x12*\n" +
-	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at*\x7f\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at*\xe2\x01\n" +
+	"\x0eFeedModelState\x12 \n" +
+	"\x1cFEED_MODEL_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14FEED_MODEL_STATE_OFF\x10\x01\x12\x1b\n" +
+	"\x17FEED_MODEL_STATE_ASLEEP\x10\x02\x12\x1c\n" +
+	"\x18FEED_MODEL_STATE_LOADING\x10\x03\x12\x1c\n" +
+	"\x18FEED_MODEL_STATE_SERVING\x10\x04\x12\x1c\n" +
+	"\x18FEED_MODEL_STATE_FAILING\x10\x05\x12\x1d\n" +
+	"\x19FEED_MODEL_STATE_UNPLACED\x10\x06*\x7f\n" +
 	"\x11FeedPriorityOrder\x12#\n" +
 	"\x1fFEED_PRIORITY_ORDER_UNSPECIFIED\x10\x00\x12!\n" +
 	"\x1dFEED_PRIORITY_ORDER_LOW_FIRST\x10\x01\x12\"\n" +
@@ -1843,82 +2151,92 @@ func file_llmgw_api_v1_feed_proto_rawDescGZIP() []byte {
 	return file_llmgw_api_v1_feed_proto_rawDescData
 }
 
-var file_llmgw_api_v1_feed_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_llmgw_api_v1_feed_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_llmgw_api_v1_feed_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_llmgw_api_v1_feed_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_llmgw_api_v1_feed_proto_goTypes = []any{
-	(FeedPriorityOrder)(0),        // 0: llmgw.api.v1.FeedPriorityOrder
-	(FeedAggregation)(0),          // 1: llmgw.api.v1.FeedAggregation
-	(*FeedVersion)(nil),           // 2: llmgw.api.v1.FeedVersion
-	(*WatchFeedRequest)(nil),      // 3: llmgw.api.v1.WatchFeedRequest
-	(*WatchFeedResponse)(nil),     // 4: llmgw.api.v1.WatchFeedResponse
-	(*FeedWelcome)(nil),           // 5: llmgw.api.v1.FeedWelcome
-	(*FeedPing)(nil),              // 6: llmgw.api.v1.FeedPing
-	(*FeedSnapshot)(nil),          // 7: llmgw.api.v1.FeedSnapshot
-	(*FeedDelta)(nil),             // 8: llmgw.api.v1.FeedDelta
-	(*FeedEntry)(nil),             // 9: llmgw.api.v1.FeedEntry
-	(*FeedModel)(nil),             // 10: llmgw.api.v1.FeedModel
-	(*FeedRevocation)(nil),        // 11: llmgw.api.v1.FeedRevocation
-	(*FeedFacts)(nil),             // 12: llmgw.api.v1.FeedFacts
-	(*FeedCapabilities)(nil),      // 13: llmgw.api.v1.FeedCapabilities
-	(*FeedMetricContract)(nil),    // 14: llmgw.api.v1.FeedMetricContract
-	(*FeedMetric)(nil),            // 15: llmgw.api.v1.FeedMetric
-	(*ReportUseRequest)(nil),      // 16: llmgw.api.v1.ReportUseRequest
-	(*FeedUse)(nil),               // 17: llmgw.api.v1.FeedUse
-	(*ReportUseResponse)(nil),     // 18: llmgw.api.v1.ReportUseResponse
-	(*FeedCopy)(nil),              // 19: llmgw.api.v1.FeedCopy
-	nil,                           // 20: llmgw.api.v1.FeedEntry.LabelsEntry
-	nil,                           // 21: llmgw.api.v1.FeedMetric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(FeedModelState)(0),           // 0: llmgw.api.v1.FeedModelState
+	(FeedPriorityOrder)(0),        // 1: llmgw.api.v1.FeedPriorityOrder
+	(FeedAggregation)(0),          // 2: llmgw.api.v1.FeedAggregation
+	(*FeedVersion)(nil),           // 3: llmgw.api.v1.FeedVersion
+	(*WatchFeedRequest)(nil),      // 4: llmgw.api.v1.WatchFeedRequest
+	(*WatchFeedResponse)(nil),     // 5: llmgw.api.v1.WatchFeedResponse
+	(*FeedWelcome)(nil),           // 6: llmgw.api.v1.FeedWelcome
+	(*FeedPing)(nil),              // 7: llmgw.api.v1.FeedPing
+	(*FeedSnapshot)(nil),          // 8: llmgw.api.v1.FeedSnapshot
+	(*FeedDelta)(nil),             // 9: llmgw.api.v1.FeedDelta
+	(*FeedEntry)(nil),             // 10: llmgw.api.v1.FeedEntry
+	(*FeedModel)(nil),             // 11: llmgw.api.v1.FeedModel
+	(*FeedModelStatus)(nil),       // 12: llmgw.api.v1.FeedModelStatus
+	(*FeedRevocation)(nil),        // 13: llmgw.api.v1.FeedRevocation
+	(*FeedFacts)(nil),             // 14: llmgw.api.v1.FeedFacts
+	(*FeedCapabilities)(nil),      // 15: llmgw.api.v1.FeedCapabilities
+	(*FeedMetricContract)(nil),    // 16: llmgw.api.v1.FeedMetricContract
+	(*FeedMetric)(nil),            // 17: llmgw.api.v1.FeedMetric
+	(*ReportUseRequest)(nil),      // 18: llmgw.api.v1.ReportUseRequest
+	(*FeedUse)(nil),               // 19: llmgw.api.v1.FeedUse
+	(*FeedDemand)(nil),            // 20: llmgw.api.v1.FeedDemand
+	(*ReportUseResponse)(nil),     // 21: llmgw.api.v1.ReportUseResponse
+	(*FeedCopy)(nil),              // 22: llmgw.api.v1.FeedCopy
+	nil,                           // 23: llmgw.api.v1.FeedEntry.LabelsEntry
+	nil,                           // 24: llmgw.api.v1.FeedMetric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 }
 var file_llmgw_api_v1_feed_proto_depIdxs = []int32{
-	2,  // 0: llmgw.api.v1.WatchFeedResponse.version:type_name -> llmgw.api.v1.FeedVersion
-	5,  // 1: llmgw.api.v1.WatchFeedResponse.welcome:type_name -> llmgw.api.v1.FeedWelcome
-	7,  // 2: llmgw.api.v1.WatchFeedResponse.snapshot:type_name -> llmgw.api.v1.FeedSnapshot
-	8,  // 3: llmgw.api.v1.WatchFeedResponse.delta:type_name -> llmgw.api.v1.FeedDelta
-	6,  // 4: llmgw.api.v1.WatchFeedResponse.ping:type_name -> llmgw.api.v1.FeedPing
-	22, // 5: llmgw.api.v1.FeedWelcome.ping:type_name -> google.protobuf.Duration
-	22, // 6: llmgw.api.v1.FeedWelcome.report:type_name -> google.protobuf.Duration
-	9,  // 7: llmgw.api.v1.FeedSnapshot.entries:type_name -> llmgw.api.v1.FeedEntry
-	10, // 8: llmgw.api.v1.FeedSnapshot.models:type_name -> llmgw.api.v1.FeedModel
-	11, // 9: llmgw.api.v1.FeedSnapshot.revoked:type_name -> llmgw.api.v1.FeedRevocation
-	12, // 10: llmgw.api.v1.FeedSnapshot.facts:type_name -> llmgw.api.v1.FeedFacts
-	9,  // 11: llmgw.api.v1.FeedDelta.entries:type_name -> llmgw.api.v1.FeedEntry
-	10, // 12: llmgw.api.v1.FeedDelta.models:type_name -> llmgw.api.v1.FeedModel
-	11, // 13: llmgw.api.v1.FeedDelta.revoked:type_name -> llmgw.api.v1.FeedRevocation
-	12, // 14: llmgw.api.v1.FeedDelta.facts:type_name -> llmgw.api.v1.FeedFacts
-	20, // 15: llmgw.api.v1.FeedEntry.labels:type_name -> llmgw.api.v1.FeedEntry.LabelsEntry
-	23, // 16: llmgw.api.v1.FeedRevocation.at:type_name -> google.protobuf.Timestamp
-	13, // 17: llmgw.api.v1.FeedFacts.capabilities:type_name -> llmgw.api.v1.FeedCapabilities
-	14, // 18: llmgw.api.v1.FeedFacts.metrics:type_name -> llmgw.api.v1.FeedMetricContract
-	0,  // 19: llmgw.api.v1.FeedCapabilities.priority_order:type_name -> llmgw.api.v1.FeedPriorityOrder
-	22, // 20: llmgw.api.v1.FeedCapabilities.keep_alive:type_name -> google.protobuf.Duration
-	15, // 21: llmgw.api.v1.FeedMetricContract.running:type_name -> llmgw.api.v1.FeedMetric
-	15, // 22: llmgw.api.v1.FeedMetricContract.waiting:type_name -> llmgw.api.v1.FeedMetric
-	15, // 23: llmgw.api.v1.FeedMetricContract.max_running:type_name -> llmgw.api.v1.FeedMetric
-	15, // 24: llmgw.api.v1.FeedMetricContract.kv_used:type_name -> llmgw.api.v1.FeedMetric
-	15, // 25: llmgw.api.v1.FeedMetricContract.prefix_query_tokens:type_name -> llmgw.api.v1.FeedMetric
-	15, // 26: llmgw.api.v1.FeedMetricContract.prefix_hit_tokens:type_name -> llmgw.api.v1.FeedMetric
-	15, // 27: llmgw.api.v1.FeedMetricContract.preemptions:type_name -> llmgw.api.v1.FeedMetric
-	15, // 28: llmgw.api.v1.FeedMetricContract.kv_capacity_tokens:type_name -> llmgw.api.v1.FeedMetric
-	21, // 29: llmgw.api.v1.FeedMetric.labels:type_name -> llmgw.api.v1.FeedMetric.LabelsEntry
-	1,  // 30: llmgw.api.v1.FeedMetric.aggregate:type_name -> llmgw.api.v1.FeedAggregation
-	2,  // 31: llmgw.api.v1.ReportUseRequest.applied:type_name -> llmgw.api.v1.FeedVersion
-	17, // 32: llmgw.api.v1.ReportUseRequest.uses:type_name -> llmgw.api.v1.FeedUse
-	22, // 33: llmgw.api.v1.FeedUse.last_byte:type_name -> google.protobuf.Duration
-	22, // 34: llmgw.api.v1.FeedUse.counters_moved:type_name -> google.protobuf.Duration
-	2,  // 35: llmgw.api.v1.FeedCopy.version:type_name -> llmgw.api.v1.FeedVersion
-	7,  // 36: llmgw.api.v1.FeedCopy.snapshot:type_name -> llmgw.api.v1.FeedSnapshot
-	23, // 37: llmgw.api.v1.FeedCopy.at:type_name -> google.protobuf.Timestamp
-	3,  // 38: llmgw.api.v1.FeedService.WatchFeed:input_type -> llmgw.api.v1.WatchFeedRequest
-	16, // 39: llmgw.api.v1.FeedService.ReportUse:input_type -> llmgw.api.v1.ReportUseRequest
-	4,  // 40: llmgw.api.v1.FeedService.WatchFeed:output_type -> llmgw.api.v1.WatchFeedResponse
-	18, // 41: llmgw.api.v1.FeedService.ReportUse:output_type -> llmgw.api.v1.ReportUseResponse
-	40, // [40:42] is the sub-list for method output_type
-	38, // [38:40] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	3,  // 0: llmgw.api.v1.WatchFeedResponse.version:type_name -> llmgw.api.v1.FeedVersion
+	6,  // 1: llmgw.api.v1.WatchFeedResponse.welcome:type_name -> llmgw.api.v1.FeedWelcome
+	8,  // 2: llmgw.api.v1.WatchFeedResponse.snapshot:type_name -> llmgw.api.v1.FeedSnapshot
+	9,  // 3: llmgw.api.v1.WatchFeedResponse.delta:type_name -> llmgw.api.v1.FeedDelta
+	7,  // 4: llmgw.api.v1.WatchFeedResponse.ping:type_name -> llmgw.api.v1.FeedPing
+	25, // 5: llmgw.api.v1.FeedWelcome.ping:type_name -> google.protobuf.Duration
+	25, // 6: llmgw.api.v1.FeedWelcome.report:type_name -> google.protobuf.Duration
+	10, // 7: llmgw.api.v1.FeedSnapshot.entries:type_name -> llmgw.api.v1.FeedEntry
+	11, // 8: llmgw.api.v1.FeedSnapshot.models:type_name -> llmgw.api.v1.FeedModel
+	13, // 9: llmgw.api.v1.FeedSnapshot.revoked:type_name -> llmgw.api.v1.FeedRevocation
+	14, // 10: llmgw.api.v1.FeedSnapshot.facts:type_name -> llmgw.api.v1.FeedFacts
+	12, // 11: llmgw.api.v1.FeedSnapshot.statuses:type_name -> llmgw.api.v1.FeedModelStatus
+	10, // 12: llmgw.api.v1.FeedDelta.entries:type_name -> llmgw.api.v1.FeedEntry
+	11, // 13: llmgw.api.v1.FeedDelta.models:type_name -> llmgw.api.v1.FeedModel
+	13, // 14: llmgw.api.v1.FeedDelta.revoked:type_name -> llmgw.api.v1.FeedRevocation
+	14, // 15: llmgw.api.v1.FeedDelta.facts:type_name -> llmgw.api.v1.FeedFacts
+	12, // 16: llmgw.api.v1.FeedDelta.statuses:type_name -> llmgw.api.v1.FeedModelStatus
+	23, // 17: llmgw.api.v1.FeedEntry.labels:type_name -> llmgw.api.v1.FeedEntry.LabelsEntry
+	0,  // 18: llmgw.api.v1.FeedModelStatus.state:type_name -> llmgw.api.v1.FeedModelState
+	25, // 19: llmgw.api.v1.FeedModelStatus.ready:type_name -> google.protobuf.Duration
+	25, // 20: llmgw.api.v1.FeedModelStatus.retry:type_name -> google.protobuf.Duration
+	26, // 21: llmgw.api.v1.FeedRevocation.at:type_name -> google.protobuf.Timestamp
+	15, // 22: llmgw.api.v1.FeedFacts.capabilities:type_name -> llmgw.api.v1.FeedCapabilities
+	16, // 23: llmgw.api.v1.FeedFacts.metrics:type_name -> llmgw.api.v1.FeedMetricContract
+	1,  // 24: llmgw.api.v1.FeedCapabilities.priority_order:type_name -> llmgw.api.v1.FeedPriorityOrder
+	25, // 25: llmgw.api.v1.FeedCapabilities.keep_alive:type_name -> google.protobuf.Duration
+	17, // 26: llmgw.api.v1.FeedMetricContract.running:type_name -> llmgw.api.v1.FeedMetric
+	17, // 27: llmgw.api.v1.FeedMetricContract.waiting:type_name -> llmgw.api.v1.FeedMetric
+	17, // 28: llmgw.api.v1.FeedMetricContract.max_running:type_name -> llmgw.api.v1.FeedMetric
+	17, // 29: llmgw.api.v1.FeedMetricContract.kv_used:type_name -> llmgw.api.v1.FeedMetric
+	17, // 30: llmgw.api.v1.FeedMetricContract.prefix_query_tokens:type_name -> llmgw.api.v1.FeedMetric
+	17, // 31: llmgw.api.v1.FeedMetricContract.prefix_hit_tokens:type_name -> llmgw.api.v1.FeedMetric
+	17, // 32: llmgw.api.v1.FeedMetricContract.preemptions:type_name -> llmgw.api.v1.FeedMetric
+	17, // 33: llmgw.api.v1.FeedMetricContract.kv_capacity_tokens:type_name -> llmgw.api.v1.FeedMetric
+	24, // 34: llmgw.api.v1.FeedMetric.labels:type_name -> llmgw.api.v1.FeedMetric.LabelsEntry
+	2,  // 35: llmgw.api.v1.FeedMetric.aggregate:type_name -> llmgw.api.v1.FeedAggregation
+	3,  // 36: llmgw.api.v1.ReportUseRequest.applied:type_name -> llmgw.api.v1.FeedVersion
+	19, // 37: llmgw.api.v1.ReportUseRequest.uses:type_name -> llmgw.api.v1.FeedUse
+	20, // 38: llmgw.api.v1.ReportUseRequest.demands:type_name -> llmgw.api.v1.FeedDemand
+	25, // 39: llmgw.api.v1.FeedUse.last_byte:type_name -> google.protobuf.Duration
+	25, // 40: llmgw.api.v1.FeedUse.counters_moved:type_name -> google.protobuf.Duration
+	25, // 41: llmgw.api.v1.FeedDemand.asked:type_name -> google.protobuf.Duration
+	3,  // 42: llmgw.api.v1.FeedCopy.version:type_name -> llmgw.api.v1.FeedVersion
+	8,  // 43: llmgw.api.v1.FeedCopy.snapshot:type_name -> llmgw.api.v1.FeedSnapshot
+	26, // 44: llmgw.api.v1.FeedCopy.at:type_name -> google.protobuf.Timestamp
+	4,  // 45: llmgw.api.v1.FeedService.WatchFeed:input_type -> llmgw.api.v1.WatchFeedRequest
+	18, // 46: llmgw.api.v1.FeedService.ReportUse:input_type -> llmgw.api.v1.ReportUseRequest
+	5,  // 47: llmgw.api.v1.FeedService.WatchFeed:output_type -> llmgw.api.v1.WatchFeedResponse
+	21, // 48: llmgw.api.v1.FeedService.ReportUse:output_type -> llmgw.api.v1.ReportUseResponse
+	47, // [47:49] is the sub-list for method output_type
+	45, // [45:47] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_api_v1_feed_proto_init() }
@@ -1932,15 +2250,16 @@ func file_llmgw_api_v1_feed_proto_init() {
 		(*WatchFeedResponse_Delta)(nil),
 		(*WatchFeedResponse_Ping)(nil),
 	}
-	file_llmgw_api_v1_feed_proto_msgTypes[10].OneofWrappers = []any{}
-	file_llmgw_api_v1_feed_proto_msgTypes[15].OneofWrappers = []any{}
+	file_llmgw_api_v1_feed_proto_msgTypes[11].OneofWrappers = []any{}
+	file_llmgw_api_v1_feed_proto_msgTypes[16].OneofWrappers = []any{}
+	file_llmgw_api_v1_feed_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_llmgw_api_v1_feed_proto_rawDesc), len(file_llmgw_api_v1_feed_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   20,
+			NumEnums:      3,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,8 +23,8 @@ func (p *Publisher) tell() {
 }
 
 // C has an element when routers have said something that somebody may wait for:
-// that they go by another version, or that requests at what is not in the feed any
-// more have ended.
+// that they go by another version, that requests at what is not in the feed any more
+// have ended, or that some have begun to wait for a model.
 func (p *Publisher) C() <-chan struct{} { return p.useC }
 
 // Use returns what routers that live know of every instance that is in the feed,

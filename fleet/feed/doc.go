@@ -1,11 +1,13 @@
 // Package feed is the only way by which routers learn from a control plane which
-// engines they may use, which models there are, and which keys count no more; and
-// by which the control plane learns what routers do with that.
+// engines they may use, which models there are and how they stand, and which keys
+// count no more; and by which the control plane learns what routers do with that, and
+// what they are asked for.
 //
 //	reconciler ─SetEntries─┐                             ┌─State──> gateway
+//	reconciler ─SetStatuses┤                             │                │
 //	catalog ────SetModels──┼> Publisher ══frames══> Follower <─Applied──┘
-//	keys ───────Revoke─────┘      ^                      │  <─Reports──┘
-//	reconciler <─────Use──────────┴───────reports────────┘     │
+//	keys ───────Revoke─────┘      ^                      │  <─Reports, Demand──┘
+//	reconciler <─Use, Demand──────┴───────reports────────┘     │
 //	                                                        copy on disk
 //
 // A [Publisher] is told what is so, in whatever order and as often as one likes,

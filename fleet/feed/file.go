@@ -88,9 +88,10 @@ func decodeCopy(data []byte) (saved, error) {
 	if s.heard < s.version.Term || s.heard > maxTerm {
 		return bad("it has heard of term %d, and is of %d", s.heard, s.version.Term)
 	}
-	if s.content, err = contentFromWire(w.GetSnapshot()); err != nil {
+	if s.content, err = contentFromWire(w.GetSnapshot(), s.at); err != nil {
 		return bad("%w", err)
 	}
+	s.content.statuses = nil // how models stood then says nothing of now
 	return s, nil
 }
 

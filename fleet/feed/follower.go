@@ -17,7 +17,7 @@ import (
 	"github.com/llmgw/llmgw/fleet/apipb"
 )
 
-// Reporter says what a router does.
+// Reporter says what a router does. It may be a [DemandReporter], too.
 type Reporter interface {
 	// Reports returns what the router knows of every instance that it may send
 	// requests to, or still has some at. What it leaves out it has nothing at. It
@@ -53,6 +53,7 @@ type Follower struct {
 	now      atomic.Pointer[held]
 	applied  atomic.Pointer[Version]
 	nudge    chan struct{} // has an element when a report is wanted now
+	hurry    chan struct{} // has an element when one is wanted as soon as may be
 	unsaved  chan struct{} // has an element when the copy is not what is known
 	link     link          // Run goroutine only
 	loading  sync.Mutex    // held by Load
@@ -84,7 +85,7 @@ func New(cfg Config, deps Deps) (*Follower, error) {
 	}
 	f := &Follower{
 		cfg: cfg, deps: deps, log: deps.Logger, run: rand.Text(),
-		nudge: make(chan struct{}, 1), unsaved: make(chan struct{}, 1), mirror: newMirror(cfg.Cluster),
+		nudge: make(chan struct{}, 1), hurry: make(chan struct{}, 1), unsaved: make(chan struct{}, 1), mirror: newMirror(cfg.Cluster),
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -122,7 +123,7 @@ func (f *Follower) Load() {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mirror.content, f.mirror.state = copied.content, copied.content.state(copied.version, true)
+	f.mirror.content, f.mirror.state = copied.content, copied.content.state(copied.version, true, &State{})
 	f.mirror.cluster, f.mirror.heard = copied.version.Cluster, copied.heard
 	f.copiedAt = copied.at
 	f.show()
@@ -174,12 +175,13 @@ func (f *Follower) take(frame *apipb.WatchFeedResponse) (outcome, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	heard := f.mirror.heard
-	out, err := f.mirror.take(frame)
+	now := time.Now()
+	out, err := f.mirror.take(frame, now)
 	f.metrics.frame(out, err)
 	if err != nil {
 		return out, err
 	}
-	f.heardAt = time.Now()
+	f.heardAt = now
 	if out == outcomeChanged {
 		f.warnUnread(f.now.Load().state, f.mirror.state)
 		f.show()

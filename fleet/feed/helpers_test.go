@@ -89,6 +89,8 @@ type gateway struct {
 	worked   map[feed.Instance]time.Time // last byte
 	has      map[feed.Instance]struct{}  // by the version that was applied
 	states   []*feed.State               // that were applied
+	demand   map[string]feed.Demand
+	asked    map[string]time.Time
 }
 
 // Reports implements [feed.Reporter].

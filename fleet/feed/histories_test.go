@@ -24,7 +24,7 @@ type step struct {
 	What    string
 	Router  int
 	Entries []int // replica*2 + start
-	Models  int   // bits of m and n
+	Models  int   // bits of m and n, or of what statuses say
 	After   time.Duration
 }
 
@@ -33,7 +33,7 @@ const historyRouters = 3
 func steps() *rapid.Generator[[]step] {
 	one := rapid.Custom(func(t *rapid.T) step {
 		return step{
-			What:    rapid.SampledFrom([]string{"entries", "entries", "entries", "models", "cut", "heal", "restart", "term", "begin", "finish", "wait"}).Draw(t, "what"),
+			What:    rapid.SampledFrom([]string{"entries", "entries", "entries", "models", "statuses", "demand", "cut", "heal", "restart", "term", "begin", "finish", "wait"}).Draw(t, "what"),
 			Router:  rapid.IntRange(0, historyRouters-1).Draw(t, "router"),
 			Entries: rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 5, func(n int) int { return n / 2 }).Draw(t, "entries"),
 			Models:  rapid.IntRange(0, 3).Draw(t, "models"),
@@ -121,6 +121,12 @@ func live(t *testing.T, seed uint64, plan []step) []string {
 			if err := h.p.SetModels(models(names...)); err != nil {
 				t.Fatal(err)
 			}
+		case "statuses":
+			all := []feed.ModelStatus{{Model: "m", State: feed.ModelAsleep + feed.ModelState(s.Models&1)}, {Model: "n", State: feed.ModelServing + feed.ModelState(s.Models>>1)}}
+			setStatuses(t, h.p, all[:len(s.Entries)%3]...)
+		case "demand":
+			h.router[s.Router].asks(feed.Demand{Model: "m", Waiting: s.Models})
+			h.router[s.Router].follower.Hurry()
 		case "cut":
 			h.cut[s.Router].Store(true)
 		case "heal":
@@ -143,6 +149,19 @@ func live(t *testing.T, seed uint64, plan []step) []string {
 	}
 	h.pass(2 * feed.Lease)
 	last := h.sees.state()
+	waiting := 0
+	for _, r := range h.router {
+		r.mu.Lock()
+		waiting += r.demand["m"].Waiting
+		r.mu.Unlock()
+	}
+	heard := 0
+	if all, _ := h.p.Demand(0); len(all) > 0 {
+		heard = all[0].Waiting
+	}
+	if heard != waiting {
+		h.fault("%d requests wait, and the publisher knows of %d", waiting, heard)
+	}
 	for n, r := range h.router {
 		if got := r.state(); got.Version != last.Version {
 			h.fault("router %d ends at %v, and the publisher is at %v", n, got.Version, last.Version)
@@ -202,6 +221,9 @@ func (h *history) look() {
 		for _, s := range r.states {
 			if was := h.seen[s.Version]; was != nil && !cmp.Equal(was.Entries, s.Entries, empty()) {
 				h.fault("router %d shows at %v what was never published: %s", n, s.Version, cmp.Diff(was.Entries, s.Entries))
+			}
+			if was := h.seen[s.Version]; was != nil && !s.Unverified && !slices.EqualFunc(was.Statuses, s.Statuses, func(a, b feed.ModelStatus) bool { return a.Model == b.Model && a.State == b.State }) {
+				h.fault("router %d shows at %v statuses that were never published: %v, not %v", n, s.Version, s.Statuses, was.Statuses)
 			}
 			for _, e := range s.Entries {
 				if !h.all[e.Instance] {

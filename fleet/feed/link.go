@@ -37,6 +37,8 @@ const (
 	goodbyeTimeout = 500 * time.Millisecond
 	// reportRetry is after which time a report that failed is tried again.
 	reportRetry = time.Second
+	// hurryEvery is the least time between two reports that are hurried.
+	hurryEvery = 100 * time.Millisecond
 	// resyncRetry is after which time everything is asked for again.
 	resyncRetry = 2 * time.Second
 	// saidAgain is after which time a failure is logged again, and maxSaid how many
@@ -238,9 +240,10 @@ type reports struct {
 	cancel   context.CancelCauseFunc // of the stream
 	gap      chan struct{}           // has an element when everything is to be sent anew
 
-	number uint64
-	worked bool      // one got through; to be read when run has returned
-	asked  time.Time // when everything was asked for last; receiving goroutine only
+	number  uint64
+	hurried time.Time // when a report was hurried last
+	worked  bool      // one got through; to be read when run has returned
+	asked   time.Time // when everything was asked for last; receiving goroutine only
 }
 
 // resync asks for everything, but not while it may be on its way.
@@ -279,6 +282,8 @@ func (r *reports) run(ctx, streaming context.Context) {
 		select {
 		case <-timer.C:
 		case <-r.follower.nudge:
+		case <-r.follower.hurry:
+			r.gather(ctx, streaming)
 		case <-r.gap:
 			resync = true
 		case <-streaming.Done():
@@ -291,6 +296,19 @@ func (r *reports) run(ctx, streaming context.Context) {
 			return
 		}
 	}
+}
+
+// gather waits until a report may be hurried again, for what else begins to wait.
+func (r *reports) gather(ctx, streaming context.Context) {
+	wait := time.NewTimer(hurryEvery - time.Since(r.hurried))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-r.follower.nudge:
+	case <-streaming.Done():
+	case <-ctx.Done():
+	}
+	r.hurried = time.Now()
 }
 
 func (r *reports) report(streaming context.Context, timeout time.Duration, resync, goodbye bool) error {
@@ -307,6 +325,13 @@ func (r *reports) report(streaming context.Context, timeout time.Duration, resyn
 	for _, u := range r.follower.deps.Reporter.Reports() {
 		if engines.ValidID(u.Replica) == nil {
 			req.Uses = append(req.Uses, u.wire())
+		}
+	}
+	if d, tells := r.follower.deps.Reporter.(DemandReporter); tells {
+		for _, one := range d.Demand() {
+			if validModel(one.Model) {
+				req.Demands = append(req.Demands, one.wire())
+			}
 		}
 	}
 	return r.stream.Report(ctx, req)

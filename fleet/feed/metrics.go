@@ -8,7 +8,7 @@ import (
 
 // publisherMetrics are those of the publishing end.
 type publisherMetrics struct {
-	versions, snapshots, overflows, resyncs, reports, ignored prometheus.Counter
+	versions, snapshots, overflows, resyncs, reports, ignored, ignoredDemands prometheus.Counter
 
 	refused [reasons]prometheus.Counter
 }
@@ -27,11 +27,13 @@ func newPublisherMetrics(reg prometheus.Registerer, p *Publisher) (*publisherMet
 		resyncs:   counter("resyncs_total", "Times that a router missed a change and asked for everything."),
 		reports:   counter("reports_total", "Reports of routers that were taken."),
 		ignored:   counter("ignored_uses_total", "Instances in reports that cannot be, or for which there was no room."),
+
+		ignoredDemands: counter("ignored_demands_total", "Models in reports of demand whose names cannot be."),
 	}
 	for r := reasonInvalid; int(r) < reasons; r++ {
 		m.refused[r] = refused.WithLabelValues(r.String())
 	}
-	return m, register(reg, refused, m.versions, m.snapshots, m.overflows, m.resyncs, m.reports, m.ignored, publisherGauges{p})
+	return m, register(reg, refused, m.versions, m.snapshots, m.overflows, m.resyncs, m.reports, m.ignored, m.ignoredDemands, publisherGauges{p})
 }
 
 // register registers all, if there is where.

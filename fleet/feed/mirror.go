@@ -1,6 +1,8 @@
 package feed
 
 import (
+	"time"
+
 	"github.com/llmgw/llmgw/fleet/apipb"
 )
 
@@ -38,8 +40,8 @@ func (m *mirror) at() Version {
 	return m.state.Version
 }
 
-// take takes a frame. Errors are *VersionError, or wrap ErrFrame.
-func (m *mirror) take(f *apipb.WatchFeedResponse) (outcome, error) {
+// take takes a frame that has come now. Errors are *VersionError, or wrap ErrFrame.
+func (m *mirror) take(f *apipb.WatchFeedResponse, now time.Time) (outcome, error) {
 	v, err := versionFromWire(f.GetVersion())
 	if err != nil {
 		return outcomeNothing, err
@@ -53,9 +55,9 @@ func (m *mirror) take(f *apipb.WatchFeedResponse) (outcome, error) {
 	var out outcome
 	switch frame := f.GetFrame().(type) {
 	case *apipb.WatchFeedResponse_Snapshot:
-		out, err = m.replace(v, frame.Snapshot)
+		out, err = m.replace(v, frame.Snapshot, now)
 	case *apipb.WatchFeedResponse_Delta:
-		out, err = m.change(v, frame.Delta)
+		out, err = m.change(v, frame.Delta, now)
 	default: // a ping, a welcome, or what a newer version has besides
 		out = m.compare(v)
 	}
@@ -65,45 +67,47 @@ func (m *mirror) take(f *apipb.WatchFeedResponse) (outcome, error) {
 	return out, err
 }
 
-// compare finds out whether the other side is further.
+// compare finds out whether the other side is further, or knows what a copy does not
+// have.
 func (m *mirror) compare(v Version) outcome {
 	have := m.state.Version
-	if v.Seq > 0 && (v.Term > have.Term || v.Seq > have.Seq) {
+	if v.Seq > 0 && (m.state.Unverified || v.Term > have.Term || v.Seq > have.Seq) {
 		return outcomeGap
 	}
 	return outcomeNothing
 }
 
-func (m *mirror) replace(v Version, s *apipb.FeedSnapshot) (outcome, error) {
+func (m *mirror) replace(v Version, s *apipb.FeedSnapshot, now time.Time) (outcome, error) {
 	if have := m.state.Version; v.Term == have.Term && v.Seq < have.Seq {
 		return outcomeOld, nil
 	}
-	c, err := contentFromWire(s)
+	c, err := contentFromWire(s, now)
 	if err != nil {
 		return outcomeNothing, err
 	}
-	m.content, m.state = c, c.state(v, false)
+	m.content, m.state = c, c.state(v, false, m.state)
 	return outcomeChanged, nil
 }
 
-func (m *mirror) change(v Version, d *apipb.FeedDelta) (outcome, error) {
+func (m *mirror) change(v Version, d *apipb.FeedDelta, now time.Time) (outcome, error) {
 	have := m.state.Version
 	switch {
 	case v.Term == have.Term && v.Seq <= have.Seq:
 		return outcomeOld, nil
-	case v.Term != have.Term || d.GetBase() != have.Seq || v.Seq != have.Seq+1:
+	case m.state.Unverified || v.Term != have.Term || d.GetBase() != have.Seq || v.Seq != have.Seq+1:
 		return outcomeGap, nil
 	}
-	news, err := contentFromWire(d)
+	news, err := contentFromWire(d, now)
 	if err != nil {
 		return outcomeNothing, err
 	}
 	was := m.content
 	m.content = content{
-		entries: merged(was.entries, news.entries, d.GetRemovedReplicas(), entryKey),
-		models:  merged(was.models, news.models, d.GetRemovedModels(), modelKey),
-		revoked: merged(was.revoked, news.revoked, d.GetRemovedRevocations(), revokedKey),
+		entries:  merged(was.entries, news.entries, d.GetRemovedReplicas(), entryKey),
+		models:   merged(was.models, news.models, d.GetRemovedModels(), modelKey),
+		revoked:  merged(was.revoked, news.revoked, d.GetRemovedRevocations(), revokedKey),
+		statuses: merged(was.statuses, news.statuses, d.GetRemovedStatuses(), statusKey),
 	}
-	m.state = m.content.state(v, m.state.Unverified)
+	m.state = m.content.state(v, false, m.state)
 	return outcomeChanged, nil
 }

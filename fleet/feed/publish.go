@@ -16,10 +16,11 @@ import (
 // table is what is published. What it has of entries is as it goes to routers, and
 // is shared by all frames.
 type table struct {
-	entries map[string]*published // by replica
-	models  map[string][]byte
-	revoked map[string]time.Time
-	pass    uint64 // of the last diff
+	entries  map[string]*published // by replica
+	models   map[string][]byte
+	revoked  map[string]time.Time
+	statuses map[string]ModelStatus
+	pass     uint64 // of the last diff
 }
 
 type published struct {
@@ -30,7 +31,7 @@ type published struct {
 }
 
 func newTable() table {
-	return table{entries: map[string]*published{}, models: map[string][]byte{}, revoked: map[string]time.Time{}}
+	return table{entries: map[string]*published{}, models: map[string][]byte{}, revoked: map[string]time.Time{}, statuses: map[string]ModelStatus{}}
 }
 
 // publish sends every router what has changed, and reports whether anything has.
@@ -44,6 +45,7 @@ func (p *Publisher) publish() bool {
 	p.diffModels(delta)
 	p.diffRevoked(delta)
 	p.diffEntries(delta)
+	p.diffStatuses(delta)
 	if emptyDelta(delta) && p.seq > 0 {
 		return false
 	}
@@ -66,7 +68,7 @@ func (p *Publisher) frame() *apipb.WatchFeedResponse {
 
 func emptyDelta(d *apipb.FeedDelta) bool {
 	return len(d.GetEntries())+len(d.GetRemovedReplicas())+len(d.GetModels())+len(d.GetRemovedModels())+
-		len(d.GetRevoked())+len(d.GetRemovedRevocations()) == 0
+		len(d.GetRevoked())+len(d.GetRemovedRevocations())+len(d.GetStatuses())+len(d.GetRemovedStatuses()) == 0
 }
 
 func (p *Publisher) diffModels(d *apipb.FeedDelta) {
@@ -152,9 +154,23 @@ func (p *Publisher) diffEntries(d *apipb.FeedDelta) {
 
 // whole returns the frame with everything. p.mu is held.
 func (p *Publisher) whole() *apipb.WatchFeedResponse {
-	if p.snapshot != nil {
-		return p.snapshot
+	if p.snapshot == nil {
+		p.snapshot = p.lasting()
 	}
+	frame := p.frame()
+	s := &apipb.FeedSnapshot{
+		Entries: p.snapshot.GetEntries(), Models: p.snapshot.GetModels(), Revoked: p.snapshot.GetRevoked(), Facts: p.snapshot.GetFacts(),
+	}
+	now := time.Now()
+	for _, status := range p.table.statuses { // of their moment
+		s.Statuses = append(s.Statuses, status.wire(now))
+	}
+	frame.Frame = &apipb.WatchFeedResponse_Snapshot{Snapshot: s}
+	return frame
+}
+
+// lasting is what does not change with time alone. p.mu is held.
+func (p *Publisher) lasting() *apipb.FeedSnapshot {
 	s := &apipb.FeedSnapshot{}
 	facts := map[string]bool{}
 	for _, e := range p.table.entries {
@@ -170,9 +186,7 @@ func (p *Publisher) whole() *apipb.WatchFeedResponse {
 	for id, at := range p.table.revoked {
 		s.Revoked = append(s.Revoked, &apipb.FeedRevocation{KeyId: id, At: timestamppb.New(at)})
 	}
-	p.snapshot = p.frame()
-	p.snapshot.Frame = &apipb.WatchFeedResponse_Snapshot{Snapshot: s}
-	return p.snapshot
+	return s
 }
 
 func (p *Publisher) welcome(s *session) *apipb.WatchFeedResponse {

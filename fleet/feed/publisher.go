@@ -48,20 +48,25 @@ type Publisher struct {
 	entries *[]Entry             // guarded by mu
 	models  *[]definition        // guarded by mu; sorted by name
 	revoked map[string]time.Time // guarded by mu
+	// statuses are by model; statusDue: some of it waits for its time.
+	statuses  map[string]ModelStatus // guarded by mu
+	statusDue bool                   // guarded by mu
 
 	// What is published.
-	seq      uint64                   // guarded by mu
-	table    table                    // guarded by mu
-	snapshot *apipb.WatchFeedResponse // guarded by mu; of seq; nil: not made yet
+	seq      uint64              // guarded by mu
+	table    table               // guarded by mu
+	snapshot *apipb.FeedSnapshot // guarded by mu; of seq, without statuses; nil: not made yet
 
 	sessions map[string]*session    // guarded by mu; by id
 	routers  map[routerKey]*router  // guarded by mu; whose lease lives
 	known    map[Instance]*instance // guarded by mu
 	slots    slots                  // guarded by mu
+	// asked is when a router last saw a request for a model, since base; guarded by mu.
+	asked map[string]time.Duration
 	// forgotten is the sequence from which on an instance that is not known is not in
 	// the feed either; guarded by mu.
 	forgotten uint64
-	revision  uint64 // guarded by mu; of what Use returns
+	revision  uint64 // guarded by mu; of what Use and Demand return
 }
 
 // NewPublisher returns a publisher, or what is wrong with cfg. It starts nothing,
@@ -74,7 +79,7 @@ func NewPublisher(cfg PublisherConfig, deps PublisherDeps) (*Publisher, error) {
 		cfg: cfg, deps: deps, log: deps.Logger, base: time.Now(),
 		wake: make(chan struct{}, 1), useC: make(chan struct{}, 1),
 		clock: awake{tick: time.Second}, revoked: map[string]time.Time{}, table: newTable(),
-		sessions: map[string]*session{}, routers: map[routerKey]*router{}, known: map[Instance]*instance{},
+		sessions: map[string]*session{}, routers: map[routerKey]*router{}, known: map[Instance]*instance{}, asked: map[string]time.Duration{},
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
@@ -109,7 +114,7 @@ func (p *Publisher) Lead(cluster string, term uint64) error {
 		clear(p.routers)
 	}
 	if !p.leads {
-		p.entries = nil
+		p.entries, p.statuses = nil, nil
 	}
 	p.leads, p.cluster, p.term = true, cluster, term
 	p.begun = p.clock.at(p.now())

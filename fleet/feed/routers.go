@@ -8,6 +8,7 @@ import (
 
 	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/placement/catalog"
 )
 
 // routerKey tells the runs of routers apart. Two may bear one name, as where a
@@ -24,7 +25,8 @@ type router struct {
 	heard    time.Duration // when it reported last, by the publisher's clock
 	reported bool          // it has, since it came
 	applied  Version
-	flights  []flight // by slot
+	flights  []flight          // by slot
+	demands  map[string]demand // by model
 }
 
 // flight is what a router has at an instance.
@@ -45,6 +47,9 @@ func (r *router) at(slot int) flight {
 func (p *Publisher) take(s *session, req *apipb.ReportUseRequest) error {
 	if n := len(req.GetUses()); n > 2*MaxEntries {
 		return refuse(reasonInvalid, fmt.Errorf("feed: a report of %d instances; want at most %d", n, 2*MaxEntries))
+	}
+	if n := len(req.GetDemands()); n > catalog.MaxModels {
+		return refuse(reasonInvalid, fmt.Errorf("feed: a report of the demand for %d models; want at most %d", n, catalog.MaxModels))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,6 +86,9 @@ func (p *Publisher) take(s *session, req *apipb.ReportUseRequest) error {
 		if age, known := youngest(u.LastByte, u.CountersMoved).Get(); known {
 			i.worked, i.seen = max(i.worked, now-age), true
 		}
+	}
+	if p.takeDemands(r, req.GetDemands()) {
+		matters = true
 	}
 	if req.GetResync() {
 		s.owe()
@@ -141,6 +149,10 @@ func (p *Publisher) tick() {
 		p.tell()
 	}
 	p.forget()
+	p.forgetAsked()
+	if p.statusDue {
+		p.ring()
+	}
 	for _, at := range p.table.revoked {
 		if time.Since(at) > p.cfg.KeepRevoked {
 			p.ring()

@@ -23,7 +23,7 @@ type session struct {
 	welcomed bool                       // guarded by publisher.mu
 	owed     bool                       // a snapshot, which has all that was queued; guarded by publisher.mu
 	queue    []*apipb.WatchFeedResponse // deltas, bounded by PublisherConfig.MaxQueue; guarded by publisher.mu
-	weight   int                        // entries and models of the queue; guarded by publisher.mu
+	weight   int                        // entries, models and statuses of the queue; guarded by publisher.mu
 	sent     *apipb.FeedVersion         // of the frame before; guarded by publisher.mu
 	number   uint64                     // of the last report; guarded by publisher.mu
 	cause    error                      // why it ends; guarded by publisher.mu
@@ -115,7 +115,7 @@ func (s *session) push(frame *apipb.WatchFeedResponse) {
 	}
 	p := s.publisher
 	s.queue, s.weight = append(s.queue, frame), s.weight+weight(frame)
-	if len(s.queue) > p.cfg.MaxQueue || len(s.queue) > 1 && s.weight > len(p.table.entries)+len(p.table.models) {
+	if len(s.queue) > p.cfg.MaxQueue || len(s.queue) > 1 && s.weight > len(p.table.entries)+len(p.table.models)+len(p.table.statuses) {
 		p.metrics.overflows.Inc()
 		s.owe()
 	}
@@ -124,7 +124,7 @@ func (s *session) push(frame *apipb.WatchFeedResponse) {
 
 // weight is how much a delta brings.
 func weight(frame *apipb.WatchFeedResponse) int {
-	return len(frame.GetDelta().GetEntries()) + len(frame.GetDelta().GetModels())
+	return len(frame.GetDelta().GetEntries()) + len(frame.GetDelta().GetModels()) + len(frame.GetDelta().GetStatuses())
 }
 
 // owe has everything sent, in place of what is queued. p.mu is held.

@@ -25,6 +25,9 @@ type State struct {
 	// Unread are the models that this router cannot read, by name, since a newer
 	// control plane wrote what it does not know. They are missing in Models.
 	Unread []string
+	// Statuses are how models stand, by name; those of which no control plane has said
+	// are left out.
+	Statuses []ModelStatus
 	// Revoked are the keys that count no more, by id.
 	Revoked []Revocation
 

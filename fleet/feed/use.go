@@ -93,7 +93,7 @@ func youngest(a, b engines.Opt[time.Duration]) engines.Opt[time.Duration] {
 }
 
 func (r *Report) wire() *apipb.FeedUse {
-	w := &apipb.FeedUse{Replica: r.Replica, Generation: r.Generation, Start: r.Start, InFlight: uint32(min(max(r.InFlight, 0), 1<<31-1))} //nolint:gosec // it is bounded here
+	w := &apipb.FeedUse{Replica: r.Replica, Generation: r.Generation, Start: r.Start, InFlight: count(r.InFlight)}
 	if d, known := r.LastByte.Get(); known {
 		w.LastByte = durationpb.New(max(d, 0))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/llmgw/llmgw/placement/catalog"
 )
 
-// Entries, models and revocations as messages, and back. What comes from the wire
+// Entries, models, revocations and statuses as messages, and back. What comes from the wire
 // is checked whole before any of it is used.
 
 func entryToWire(e *Entry, facts string) *apipb.FeedEntry {
@@ -48,9 +49,10 @@ func entryFromWire(w *apipb.FeedEntry, facts map[string]*Facts) (Entry, error) {
 // content is what a snapshot has, or what a delta brings. Its lists are sorted, have
 // each name once, and are never changed.
 type content struct {
-	entries []Entry    // by replica
-	models  []modelled // by name
-	revoked []Revocation
+	entries  []Entry    // by replica
+	models   []modelled // by name
+	revoked  []Revocation
+	statuses []ModelStatus // by model
 }
 
 // modelled is a model and its text. Without a model it could not be read.
@@ -112,10 +114,12 @@ type carrier interface {
 	GetModels() []*apipb.FeedModel
 	GetRevoked() []*apipb.FeedRevocation
 	GetFacts() []*apipb.FeedFacts
+	GetStatuses() []*apipb.FeedModelStatus
 }
 
-// contentFromWire reads all that a frame carries. The error wraps ErrFrame.
-func contentFromWire(w carrier) (content, error) {
+// contentFromWire reads all that a frame carries, which has come now. The error wraps
+// ErrFrame.
+func contentFromWire(w carrier, now time.Time) (content, error) {
 	var c content
 	bad := func(err error) (content, error) { return content{}, fmt.Errorf("%w: %w", ErrFrame, err) }
 	if n := len(w.GetEntries()); n > MaxEntries {
@@ -126,6 +130,9 @@ func contentFromWire(w carrier) (content, error) {
 	}
 	if n := len(w.GetRevoked()); n > MaxRevoked {
 		return bad(fmt.Errorf("%d revocations; want at most %d", n, MaxRevoked))
+	}
+	if n := len(w.GetStatuses()); n > catalog.MaxModels {
+		return bad(fmt.Errorf("%d statuses; want at most %d", n, catalog.MaxModels))
 	}
 	facts := make(map[string]*Facts, len(w.GetFacts()))
 	for _, f := range w.GetFacts() {
@@ -157,6 +164,15 @@ func contentFromWire(w carrier) (content, error) {
 		}
 		c.revoked = append(c.revoked, Revocation{KeyID: r.GetKeyId(), At: r.GetAt().AsTime()})
 	}
+	for _, s := range w.GetStatuses() {
+		if !validModel(s.GetModel()) {
+			return bad(errors.New("a status whose model's name is empty or too long"))
+		}
+		c.statuses = append(c.statuses, statusFromWire(s, now))
+	}
+	if twice, unique := ordered(c.statuses, statusKey); !unique {
+		return bad(fmt.Errorf("model %q has two statuses", twice))
+	}
 	if twice, unique := ordered(c.entries, entryKey); !unique {
 		return bad(fmt.Errorf("replica %q has two entries", twice))
 	}
@@ -173,7 +189,8 @@ func (r Revocation) wire() *apipb.FeedRevocation {
 	return &apipb.FeedRevocation{KeyId: r.KeyID, At: timestamppb.New(r.At)}
 }
 
-// snapshotOf writes a state as a snapshot.
+// snapshotOf writes a state as a snapshot, for the disk: without statuses, which are
+// of their moment.
 func snapshotOf(s *State) *apipb.FeedSnapshot {
 	out := &apipb.FeedSnapshot{}
 	pool := factsPool{}
@@ -190,9 +207,14 @@ func snapshotOf(s *State) *apipb.FeedSnapshot {
 	return out
 }
 
-// state makes a State of a content.
-func (c *content) state(v Version, unverified bool) *State {
-	s := &State{Version: v, Unverified: unverified, Entries: c.entries, Revoked: c.revoked, models: c.models}
+// state makes a State of a content. What was has the same models keeps its list of
+// them.
+func (c *content) state(v Version, unverified bool, was *State) *State {
+	s := &State{Version: v, Unverified: unverified, Entries: c.entries, Statuses: c.statuses, Revoked: c.revoked, models: c.models}
+	if sameList(was.models, c.models) {
+		s.Models, s.Unread = was.Models, was.Unread
+		return s
+	}
 	s.Models = make([]catalog.Model, 0, len(c.models))
 	for i := range c.models {
 		if m := &c.models[i]; m.model == nil {
@@ -203,3 +225,6 @@ func (c *content) state(v Version, unverified bool) *State {
 	}
 	return s
 }
+
+// sameList reports whether two lists are one and the same.
+func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
