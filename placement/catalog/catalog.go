@@ -101,6 +101,7 @@ func clone(models []Model) []Model {
 		m.Profile = cloneProfile(m.Profile)
 		if s := m.Scaling; s != nil {
 			m.Scaling = new(*s)
+			m.Scaling.Prewarm = slices.Clone(s.Prewarm)
 		}
 		if p := m.Placement; p != nil {
 			m.Placement = new(*p)

@@ -32,7 +32,10 @@ func fullModel(t testing.TB) catalog.Model {
 			Options: map[string]string{"tool_call_parser": "hermes", "n": "12"}, ExtraArgs: []string{"--flag", "two words", "12", "true"},
 			Env: map[string]string{"SEED": "0", "EMPTY": ""}, LoadTimeout: 90 * time.Minute, StopGrace: 1500 * time.Millisecond,
 		},
-		Scaling: &catalog.Scaling{Min: 1, Max: 2},
+		Scaling: &catalog.Scaling{
+			Min: 1, Max: 2, IdleTimeout: 90 * time.Second, TargetLoad: 0.5,
+			Prewarm: []catalog.Prewarm{{Cron: "0 8 * * 1-5", Timezone: "Europe/Berlin", For: 10 * time.Hour, Min: 2}},
+		},
 		Placement: &catalog.Placement{
 			Nodes: []string{"n1"}, Labels: map[string]string{"zone": "a", "empty": ""}, Classes: []string{"NVIDIA H100 80GB HBM3"}, Spread: "rack",
 			Apart: []string{"other"}, CardMemoryBytes: 1 << 36, HostMemoryBytes: 1 << 33,
@@ -68,7 +71,7 @@ func TestEveryFieldRoundTrips(t *testing.T) {
 	}
 	full.Profile.CPU = false
 	fields := func(typ reflect.Type) (n int) { return len(strictyaml.Fields(typ)) }
-	for _, typ := range []reflect.Type{reflect.TypeFor[catalog.Model](), reflect.TypeFor[engines.Profile](), reflect.TypeFor[catalog.Scaling](), reflect.TypeFor[catalog.Placement](), reflect.TypeFor[catalog.Price]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[catalog.Model](), reflect.TypeFor[engines.Profile](), reflect.TypeFor[catalog.Scaling](), reflect.TypeFor[catalog.Prewarm](), reflect.TypeFor[catalog.Placement](), reflect.TypeFor[catalog.Price]()} {
 		if fields(typ) != typ.NumField() {
 			t.Errorf("%v has %d fields and %d keys; every field needs a yaml tag", typ, typ.NumField(), fields(typ))
 		}

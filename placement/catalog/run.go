@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/llmgw/llmgw/engines"
@@ -19,14 +20,24 @@ const (
 	maxLabelBytes  = 128
 )
 
-// Scaling is how many replicas of a model run. A zero is never filled in: with
-// neither key set the model is declared, and nothing of it runs.
+// Scaling is how many replicas of a model run. A zero of min or max is never
+// filled in: with neither key set the model is declared, and nothing of it runs.
 type Scaling struct {
 	// Min is how many replicas run at least. Default 0.
 	Min int `yaml:"min"`
 	// Max is how many replicas run at most. Default 0: none, whoever asks for the
-	// model; no less than min.
+	// model; no less than min. Above a min of 0 the model is loaded when somebody asks
+	// for it; further replicas are started while those that run are full.
 	Max int `yaml:"max"`
+	// IdleTimeout is how long nobody may use what runs above min until it is stopped.
+	// Default 0, which is `control.idle_timeout`; 1s to 24h.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// TargetLoad is how full the replicas are at most, of what their engines run at
+	// once, until another one is started, up to max. Default 0, which is
+	// `control.target_load`; at most 1.
+	TargetLoad float64 `yaml:"target_load"`
+	// Prewarm are times at which the model is up before anybody asks. Default none.
+	Prewarm []Prewarm `yaml:"prewarm"`
 }
 
 // Placement is where replicas of a model may run, and what they take. It
@@ -114,17 +125,8 @@ func (m *Model) validateRun(path string) []error {
 	if m.Profile != nil {
 		m.validateProfile(fault)
 	}
-	if s := m.Scaling; s != nil {
-		switch {
-		case m.Profile == nil:
-			fault("scaling", "stands without a profile, so there is nothing to run; add a profile, or remove it")
-		case s.Min < 0 || s.Min > MaxReplicas:
-			fault("scaling.min", "%d is out of range; want 0 to %d", s.Min, MaxReplicas)
-		case s.Max < 0 || s.Max > MaxReplicas:
-			fault("scaling.max", "%d is out of range; want 0 to %d", s.Max, MaxReplicas)
-		case s.Min > s.Max:
-			fault("scaling.max", "%d is less than min, %d; want at least that", s.Max, s.Min)
-		}
+	if m.Scaling != nil {
+		m.validateScaling(fault)
 	}
 	if m.Placement != nil {
 		m.validatePlacement(fault)

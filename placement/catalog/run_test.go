@@ -2,8 +2,10 @@ package catalog_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -92,6 +94,35 @@ func TestValidateRun(t *testing.T) {
 		}},
 		{"negative scaling", func(m *catalog.Model) { *m.Scaling = catalog.Scaling{Min: -1} }, []string{"models[0].scaling.min: -1 is out of range; want 0 to 10000"}},
 		{"too many", func(m *catalog.Model) { *m.Scaling = catalog.Scaling{Max: 10001} }, []string{"models[0].scaling.max: 10001 is out of range; want 0 to 10000"}},
+		{"use and load", func(m *catalog.Model) {
+			m.Scaling.IdleTimeout, m.Scaling.TargetLoad = time.Millisecond, 1.5
+		}, []string{
+			"models[0].scaling.idle_timeout: 1ms; want 1s to 24h0m0s, or 0 for the server's",
+			"models[0].scaling.target_load: 1.5 is out of range; want more than 0 and at most 1, or 0 for the server's",
+		}},
+		{"no number", func(m *catalog.Model) { m.Scaling.TargetLoad = math.NaN() }, []string{
+			"models[0].scaling.target_load: NaN is out of range; want more than 0 and at most 1, or 0 for the server's",
+		}},
+		{"pre-warming", func(m *catalog.Model) {
+			ok := catalog.Prewarm{Cron: "0 8 * * 1-5", For: time.Hour}
+			m.Scaling.Prewarm = []catalog.Prewarm{
+				ok, {For: time.Hour}, {Cron: "0 8 * *", For: time.Hour}, {Cron: "0 0 30 2 *", For: time.Hour}, {Cron: "@daily"},
+				{Cron: "@weekly", For: time.Hour, Min: 2}, {Cron: "@hourly", For: time.Minute, Timezone: "Mars/Olympus"}, {Cron: "0 0 8 * * *", For: time.Hour},
+			}
+		}, []string{
+			`models[0].scaling.prewarm[1].cron: is missing; want five fields, as in "0 8 * * 1-5" for eight o'clock from Monday to Friday`,
+			`models[0].scaling.prewarm[2].cron: "0 8 * *" is no cron expression of five fields, as "0 8 * * 1-5" is, nor one of @hourly, @daily, @weekly, @monthly, @yearly`,
+			`models[0].scaling.prewarm[3].cron: "0 0 30 2 *" never fires; want days that there are`,
+			`models[0].scaling.prewarm[4].for: 0s; want 1m to 744h0m0s`,
+			`models[0].scaling.prewarm[5].min: 2 is out of range; want 1 to max, 1`,
+			`models[0].scaling.prewarm[6].timezone: "Mars/Olympus" is not known here; want an IANA name such as Europe/Berlin, or none for UTC`,
+			`models[0].scaling.prewarm[7].cron: "0 0 8 * * *" is no cron expression of five fields, as "0 8 * * 1-5" is, nor one of @hourly, @daily, @weekly, @monthly, @yearly`,
+		}},
+		{"pre-warmed and off", func(m *catalog.Model) {
+			*m.Scaling = catalog.Scaling{Prewarm: []catalog.Prewarm{{Cron: "@daily", For: time.Hour}}}
+		}, []string{
+			"models[0].scaling.prewarm: stands beside a max of 0, with which none may run; raise max, or remove it",
+		}},
 		{"nothing to run", func(m *catalog.Model) { m.Profile = nil }, []string{
 			"models[0].scaling: stands without a profile, so there is nothing to run; add a profile, or remove it",
 			"models[0].placement: stands without a profile, so there is nothing to place; add a profile, or remove it",

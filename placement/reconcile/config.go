@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/llmgw/llmgw/placement/scale"
 )
 
 // Config is what an operator may set. Start from DefaultConfig.
@@ -37,6 +39,14 @@ type Config struct {
 	// that it had begun until the shard counts as gone. Default 10s; must be
 	// positive.
 	AbsentAfter time.Duration `yaml:"absent_after"`
+	// Scale is when replicas are started and ended by use and load, between a model's
+	// min and max; its keys stand beside these.
+	Scale scale.Config `yaml:",inline"`
+	// Residence is how long a replica that was loaded on demand serves at least before
+	// it has to make room for another model, from when it was ready: it bounds how
+	// often two models that need the same cards can end one another. Default 2m; at
+	// least 0.
+	Residence time.Duration `yaml:"residence"`
 	// LostAfter is how long nothing may show that a replica works until the silence
 	// of a node takes it down. It is what the control plane calls lost. Set by who
 	// embeds the package. Must be positive.
@@ -55,6 +65,8 @@ func DefaultConfig() Config {
 		DrainGrace:   10 * time.Minute,
 		OrderRetry:   30 * time.Second,
 		AbsentAfter:  10 * time.Second,
+		Scale:        scale.DefaultConfig(),
+		Residence:    2 * time.Minute,
 		LostAfter:    time.Minute,
 	}
 }
@@ -77,6 +89,7 @@ func (c Config) Validate() error {
 	check("drain_grace", c.DrainGrace, 0, "at least 0")
 	check("order_retry", c.OrderRetry, 1, "more than 0")
 	check("absent_after", c.AbsentAfter, 1, "more than 0")
+	check("residence", c.Residence, 0, "at least 0")
 	check("lost_after", c.LostAfter, 1, "more than 0")
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Scale.Validate())...)
 }

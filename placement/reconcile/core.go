@@ -55,6 +55,9 @@ type Core struct {
 	orders    []Order
 	endpoints []Endpoint
 	published bool // endpoints were decided about once
+	statuses  []ModelStatus
+	// statusesOf is the catalog that they are of.
+	statusesOf *catalog.Catalog
 }
 
 // node is a machine as its agent told last.
@@ -88,15 +91,23 @@ func (c *Core) Step(now time.Time, in Inputs) Decisions {
 		for _, r := range slices.Clone(c.replicas) {
 			c.advance(r)
 		}
+		c.watch()
 		if c.catalog != nil { // what is not known to be wanted is not unwanted
-			for _, m := range c.byNeed() {
+			models := c.byNeed()
+			for _, m := range models {
 				c.plan(m)
 			}
+			c.placeMissing(models)
 		}
 		c.stopStrays()
 		c.write()
 	}
-	return Decisions{Orders: c.orders, Changed: c.publish(), Endpoints: c.endpoints}
+	d := Decisions{Orders: c.orders, Changed: c.publish(), Endpoints: c.endpoints}
+	if c.rows && c.leads && c.catalog != nil {
+		d.StatusesChanged = c.tell()
+		d.Statuses = c.statuses
+	}
+	return d
 }
 
 // take brings the inputs in.
@@ -121,6 +132,9 @@ func (c *Core) take(in Inputs) {
 	}
 	for i := range in.Results {
 		c.result(&in.Results[i])
+	}
+	if in.Demand != nil {
+		c.demand(in.Demand)
 	}
 	if in.Use != nil {
 		c.takeStrayUse(in.Use)

@@ -30,6 +30,9 @@ type Inputs struct {
 	// Use is what routers say of replicas. It replaces all that they said before.
 	// Nil: as before.
 	Use []Use
+	// Demand is what routers say of models that are asked for. It replaces all that
+	// they said before, but for when a model was asked for last. Nil: as before.
+	Demand []Demand
 	// Results are what became of orders, in the order in which it was heard.
 	Results []Result
 }
@@ -67,6 +70,19 @@ type Use struct {
 	// Released: every router that lives has acknowledged that it sends the replica
 	// nothing any more.
 	Released bool
+}
+
+// Demand is what routers know of who asks for a model.
+type Demand struct {
+	Model string
+	// Waiting are the requests that wait for a replica to come up, Queued those that
+	// wait for room at those that serve.
+	Waiting, Queued int
+	// Asked is for how long no request for it has come. Not known: none has.
+	Asked engines.Opt[time.Duration]
+	// Load is how full its replicas are, of what their engines run at once; above 1
+	// where more waits. Not known: no router has said.
+	Load engines.Opt[float64]
 }
 
 // Row is a replica as it is stored.

@@ -116,6 +116,9 @@ func (c *Core) bring(r *replica) {
 	switch {
 	case ready:
 		if r.row.State != Ready {
+			if m := c.byName[r.row.Model]; m != nil && !r.begun.IsZero() && r.readyAt.IsZero() {
+				m.loads.add(c.classOf(r), c.now.Sub(r.begun))
+			}
 			r.to(Ready, "", c.now)
 			c.claim(r)
 		}

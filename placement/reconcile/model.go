@@ -12,14 +12,22 @@ import (
 	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/placement"
 	"github.com/llmgw/llmgw/placement/catalog"
+	"github.com/llmgw/llmgw/placement/scale"
 )
 
 // model is what is wanted of one model, and how placing it went.
 type model struct {
 	name string
-	// count replicas of profile are wanted, each placed by wish. problem says why
-	// none can be; count is then of no effect.
+	// scaling is between which numbers, and scaler decides which it is. count replicas
+	// of profile are wanted then, floor of which have to be there; each is placed by
+	// wish. problem says why none can be; count is then of no effect.
+	scaling     catalog.Scaling
+	scaler      scale.Scaler
+	scaled      scale.Decision
 	count       int
+	floor       int
+	floorAt     time.Time // to which minute floor is known
+	prewarm     string    // what raises the floor; empty: nothing does
 	profile     engines.Profile
 	fingerprint string
 	wish        placement.Wish
@@ -38,6 +46,23 @@ type model struct {
 	retry    time.Time
 
 	replicas []*replica // in the step
+	kin      kin        // those replicas, by what is to become of them
+
+	// demand is what routers said last; askedAt when a request for it came last, as
+	// far as any of them said.
+	demand  Demand
+	askedAt time.Time
+	// loads are how long replicas took to be ready.
+	loads loads
+	// evicted is when one was ended last for another model's sake, thrashed how often
+	// one was loaded again within [thrashWindow] of that.
+	evicted  time.Time
+	thrashed int
+	// evictAt is when it may be looked for what could make room next.
+	evictAt time.Time
+	// told is what was said of it to routers, toldAt when.
+	told   ModelStatus
+	toldAt time.Time
 }
 
 // setCatalog takes what is wanted.
@@ -63,13 +88,16 @@ func (c *Core) setCatalog(cat *catalog.Catalog) {
 
 // want sets what a catalog's entry asks for.
 func (c *Core) want(m *model, entry *catalog.Model) {
-	m.count, m.problem, m.unplaced = 0, "", nil
+	m.problem, m.unplaced = "", nil
+	m.scaling, m.floorAt = catalog.Scaling{}, time.Time{}
 	m.fingerprint, m.profile, m.wish = "", engines.Profile{}, placement.Wish{}
 	profile, is := entry.RunProfile()
 	if !is {
 		return
 	}
-	m.count, _ = entry.Replicas()
+	if entry.Scaling != nil {
+		m.scaling = *entry.Scaling
+	}
 	m.profile = profile
 	m.fingerprint = Fingerprint(m.profile)
 	shape, err := c.deps.shape(m.profile)

@@ -1,10 +1,6 @@
 package reconcile
 
-import (
-	"time"
-
-	"github.com/llmgw/llmgw/engines"
-)
+import "github.com/llmgw/llmgw/engines"
 
 // Kind is what an order is.
 type Kind uint8
@@ -75,6 +71,8 @@ type Decisions struct {
 	Endpoints []Endpoint
 	// Changed: Endpoints are not as they were.
 	Changed bool
-	// Next is when something is due though nothing changes. Zero: nothing is.
-	Next time.Time
+	// Statuses are how models stand for who asks for them, by name. They are the same
+	// slice until StatusesChanged. Without authority there are none.
+	Statuses        []ModelStatus
+	StatusesChanged bool
 }

@@ -4,50 +4,24 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/llmgw/llmgw/placement"
 )
 
-// plan brings the replicas of a model to what is wanted of it.
+// plan decides how many replicas of a model are wanted, lets go what is not, and how
+// many are missing.
 func (c *Core) plan(m *model) {
-	var fresh, old, lost []*replica // those that stay, those that are to be replaced, those that may come back
-	for _, r := range m.replicas {
-		switch {
-		case r.row.State == Lost:
-			lost = append(lost, r)
-		case !r.row.State.holds():
-		default:
-			c.judge(m, r)
-			if r.move != "" || r.outdated {
-				old = append(old, r)
-			} else {
-				fresh = append(fresh, r)
-			}
-		}
-	}
-	ready := 0
-	for _, r := range fresh {
-		if r.row.State == Ready && c.serves(r) { // routers know of it
-			ready++
-		}
-	}
-	c.retireSurplus(m, fresh)
-	c.retireOld(m, old, ready)
-	if ready >= m.count {
-		for _, r := range lost {
+	c.gather(m)
+	c.scale(m)
+	c.retireSurplus(m, m.kin.fresh)
+	c.retireOld(m, m.kin.old, m.kin.ready)
+	if m.kin.ready >= m.count {
+		for _, r := range m.kin.lost {
 			c.retire(r, "another one serves in its place")
 		}
 	}
-	missing := c.missing(m, fresh, old, ready)
-	if missing == 0 {
-		m.unplaced = nil
-	}
-	for range missing {
-		if !c.place(m) {
-			c.yield(m, old)
-			break
-		}
-	}
+	m.kin.missing = c.missing(m, m.kin.fresh, m.kin.old, m.kin.ready)
 }
 
 // judge says whether a replica has to leave where it is, or is not what is
@@ -88,17 +62,21 @@ func (c *Core) leaves(s *shard) string {
 }
 
 // retireSurplus lets go what is more than is wanted: what is furthest from
-// serving first, then the youngest.
+// serving first, then what has least to do, then the youngest.
 func (c *Core) retireSurplus(m *model, fresh []*replica) {
 	surplus := len(fresh) - m.count
 	if surplus <= 0 {
 		return
 	}
+	why := fmt.Sprintf("%d wanted", m.count)
+	if m.scaled.Why != "" {
+		why += ": " + m.scaled.Why
+	}
 	slices.SortStableFunc(fresh, func(a, b *replica) int {
-		return cmp.Or(cmp.Compare(rung(a), rung(b)), -a.row.CreatedAt.Compare(b.row.CreatedAt), cmp.Compare(a.row.ID, b.row.ID))
+		return cmp.Or(cmp.Compare(rung(a), rung(b)), cmp.Compare(a.use.InFlight.Or(0), b.use.InFlight.Or(0)), -a.row.CreatedAt.Compare(b.row.CreatedAt), cmp.Compare(a.row.ID, b.row.ID))
 	})
 	for _, r := range fresh[:surplus] {
-		c.retire(r, fmt.Sprintf("%d wanted", m.count))
+		c.retire(r, why)
 	}
 }
 
@@ -189,6 +167,10 @@ func (c *Core) place(m *model) bool {
 		return false
 	}
 	m.unplaced = nil
+	if !m.evicted.IsZero() && c.now.Sub(m.evicted) < thrashWindow {
+		m.thrashed++
+		m.evicted = time.Time{}
+	}
 	row := Row{
 		ID: wish.Replica, Model: m.name, Profile: m.profile, Command: m.fingerprint, Generation: 1, Fabric: d.Fabric,
 		State: Placed, Shards: d.Shards, CreatedAt: c.now,

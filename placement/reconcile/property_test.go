@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,11 +57,29 @@ var faults = []struct {
 		}
 		w.setModels(w.models...)
 	}},
+	{"somebody asks", func(w *world, m *machine) { w.ask(w.some(m), 3) }},
+	{"a model is used", func(w *world, m *machine) { w.used[w.some(m)] = true }},
+	{"a model is not used any more", func(w *world, m *machine) { w.used[w.some(m)] = false }},
+	{"replicas are full", func(w *world, m *machine) {
+		w.ask(w.some(m), 0)
+		w.demand[w.some(m)].Load = engines.Known(1.5)
+	}},
+	{"replicas have little to do", func(w *world, m *machine) {
+		w.ask(w.some(m), 0)
+		w.demand[w.some(m)].Load = engines.Known(0.05)
+	}},
+	{"a router is not heard", func(w *world, _ *machine) { w.deaf = true }},
+	{"a router is heard", func(w *world, _ *machine) { w.deaf = false }},
 	{"a model leaves", func(w *world, _ *machine) {
 		if len(w.models) > 1 {
 			w.setModels(w.models[1:]...)
 		}
 	}},
+}
+
+// some is one of the models, another one for each of so many machines.
+func (w *world) some(m *machine) string {
+	return w.models[slices.Index(w.machines, m)%len(w.models)].Name
 }
 
 // Whatever happens, in whatever order, while messages are lost and late: no gang
@@ -82,7 +101,10 @@ func TestAnything(t *testing.T) {
 		var models []catalog.Model
 		for i := range rapid.IntRange(1, 4).Draw(t, "models") {
 			ranks := rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "ranks")
-			models = append(models, simModel(fmt.Sprint("m", i), rapid.IntRange(0, 2).Draw(t, "count"), ranks, ranks*rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "per rank")))
+			m := simModel(fmt.Sprint("m", i), rapid.IntRange(0, 2).Draw(t, "count"), ranks, ranks*rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "per rank"))
+			m.Scaling.Max += rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "more")
+			m.Scaling.IdleTimeout = time.Duration(rapid.IntRange(10, 300).Draw(t, "idle timeout")) * time.Second
+			models = append(models, m)
 		}
 		w.setModels(models...)
 		w.startPlane()
@@ -94,6 +116,9 @@ func TestAnything(t *testing.T) {
 			w.forSeconds(rapid.SampledFrom([]int{0, 1, 3, 10, 30, 70, 130}).Draw(t, "then"))
 		}
 		w.heal()
+		w.deaf = false
+		clear(w.used)
+		clear(w.demand)
 		for range 3600 {
 			if w.problem() == "" {
 				return

@@ -31,6 +31,9 @@ type replica struct {
 
 	use    Use
 	worked time.Time // when it was last seen to work
+	unsure time.Time // when it was last not known to have nothing to do
+	// evictedFor is the model that its cards are needed for; empty: none.
+	evictedFor string
 	// held says what would take it down if nothing showed that it works.
 	held string
 	// move says why it is to leave where it is, moveAt since when; outdated: it runs

@@ -180,7 +180,9 @@ func TestRowOfBeforeItServed(t *testing.T) {
 	w.nodes("", 1, 8)
 	w.setModels(simModel("m", 1, 1, 4))
 	w.startPlane()
-	w.until(10, "it loads", func() bool { return len(w.core.View().Replicas) == 1 && w.core.View().Replicas[0].State == reconcile.Loading })
+	w.until(10, "it loads", func() bool {
+		return len(w.core.View().Replicas) == 1 && w.core.View().Replicas[0].State == reconcile.Loading
+	})
 	backup := maps.Clone(w.store)
 	w.until(60, "it serves", func() bool { return w.serves("m") == 1 })
 	id := w.core.View().Replicas[0].ID

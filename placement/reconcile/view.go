@@ -23,8 +23,29 @@ type View struct {
 
 // ModelView is a model that has a profile, and its replicas in numbers.
 type ModelView struct {
-	Name   string
-	Wanted int
+	Name string
+	// State is how it stands for who asks for it.
+	State ModelState
+	// Wanted is how many replicas are, between Floor, which have to run, and Max. Why
+	// says what it is by, and Since from when on. Prewarm is the schedule that raises
+	// Floor; empty: none does.
+	Wanted, Floor, Max int
+	Why                string
+	Since              time.Time
+	Prewarm            string
+	// Asked is for how long nobody has asked for it, Load how full its replicas are.
+	// Not known: no router has said.
+	Asked engines.Opt[time.Duration]
+	Load  engines.Opt[float64]
+	// Waiting are the requests that wait for a replica to come up, Queued those that
+	// wait for room.
+	Waiting, Queued int
+	// LoadTime is how long a replica takes to be ready, by the last ones. Not known:
+	// none was loaded.
+	LoadTime engines.Opt[time.Duration]
+	// Thrashed is how often one was loaded again soon after it had been ended for
+	// another model's sake.
+	Thrashed int
 	// Wish is what one more replica asks of the machines; empty with a Problem.
 	Wish placement.Wish
 	// Ready serve, Coming are on their way, Leaving are being replaced or ended, Lost
@@ -71,7 +92,9 @@ func (c *Core) View() *View {
 			continue
 		}
 		v.Models = append(v.Models, ModelView{
-			Name: m.name, Wanted: m.count, Wish: m.wish, Problem: m.problem, Unplaced: m.unplaced, Failures: m.failures, Reason: m.reason, After: m.after,
+			Name: m.name, State: m.told.State, Wanted: m.count, Floor: m.floor, Max: m.scaling.Max, Why: m.scaled.Why, Since: m.scaled.At, Prewarm: m.prewarm,
+			Asked: c.asked(m), Load: m.demand.Load, Waiting: m.demand.Waiting, Queued: m.demand.Queued, LoadTime: m.loads.estimate(""), Thrashed: m.thrashed,
+			Wish: m.wish, Problem: m.problem, Unplaced: m.unplaced, Failures: m.failures, Reason: m.reason, After: m.after,
 		})
 	}
 	slices.SortFunc(v.Models, func(a, b ModelView) int { return strings.Compare(a.Name, b.Name) })

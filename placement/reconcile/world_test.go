@@ -49,8 +49,16 @@ type world struct {
 	delay time.Duration
 	// load is how long an engine loads once all its ranks run.
 	load time.Duration
-	// busy routers have requests on every endpoint; without, none of them ever has.
+	// busy routers have requests on every endpoint; without, none of them ever has, but
+	// on those of models that are used. deaf: a router that lives was not heard.
 	busy bool
+	used map[string]bool
+	deaf bool
+	// demand is what routers say of models.
+	demand map[string]*reconcile.Demand
+
+	statuses map[string]reconcile.ModelStatus // as routers know them
+	told     int                              // how often they were told
 	// long is for how long a stream goes on at a replica that is no endpoint any more.
 	long time.Duration
 
@@ -100,6 +108,7 @@ func newWorld(t fataler, seed uint64) *world {
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), cfg: cfg,
 		store: map[string]reconcile.Row{}, emitted: map[string]time.Time{}, hosts: map[string]string{}, retired: map[string]bool{},
 		streams: map[string]time.Time{}, backup: map[string]reconcile.Row{},
+		used: map[string]bool{}, demand: map[string]*reconcile.Demand{}, statuses: map[string]reconcile.ModelStatus{},
 		load: 10 * time.Second, busy: true,
 	}
 	w.setModels()
@@ -230,7 +239,7 @@ func (w *world) beat() {
 func (w *world) emit() {
 	for _, e := range w.endpoints {
 		lead := w.serving(e)
-		if lead != nil && w.busy {
+		if lead != nil && (w.busy || w.used[e.Model]) {
 			w.emitted[e.Replica] = w.now
 			w.streams[e.Replica] = w.now.Add(w.long)
 		}
@@ -333,6 +342,20 @@ func (w *world) step() {
 	for _, st := range w.core.View().Strays {
 		in.Use = append(in.Use, w.use(st.Status.ID.Replica))
 	}
+	in.Demand = []reconcile.Demand{}
+	for _, name := range sortedKeys(w.demand) {
+		d := w.demand[name]
+		if w.serves(name) > 0 {
+			d.Waiting = 0
+		}
+		if age, known := d.Asked.Get(); known {
+			d.Asked = engines.Known(age + time.Second)
+		}
+		if w.used[name] || d.Waiting > 0 {
+			d.Asked = engines.Known(time.Duration(0))
+		}
+		in.Demand = append(in.Demand, *d)
+	}
 	for _, a := range w.due(&w.answers) {
 		if a.core == w.core {
 			in.Results = append(in.Results, a.result)
@@ -343,6 +366,12 @@ func (w *world) step() {
 		w.orders = append(w.orders, message{due: w.now.Add(w.way()), result: reconcile.Result{Order: o}, core: w.core})
 	}
 	w.endpoints = d.Endpoints
+	if d.StatusesChanged {
+		w.told++
+		for _, s := range d.Statuses {
+			w.statuses[s.Model] = s
+		}
+	}
 	w.check(w.core.View())
 }
 
@@ -353,8 +382,11 @@ func (w *world) use(id string) reconcile.Use {
 		u.Worked = engines.Known(w.now.Sub(at))
 	}
 	u.Released = !slices.ContainsFunc(w.endpoints, func(e reconcile.Endpoint) bool { return e.Replica == id })
-	if !u.Released && w.busy || w.streaming(id) {
+	if row := w.store[id]; !u.Released && (w.busy || w.used[row.Model]) || w.streaming(id) {
 		u.InFlight = engines.Known(1)
+	}
+	if w.deaf {
+		u.InFlight = engines.Opt[int]{}
 	}
 	return u
 }
@@ -494,8 +526,11 @@ func (w *world) mayStop(o reconcile.Order, p *process) {
 func (w *world) check(v *reconcile.View) {
 	taken := map[string]string{}
 	for _, r := range v.Replicas {
-		if r.State == reconcile.Draining {
+		if r.State == reconcile.Draining && !w.retired[r.ID] {
 			w.retired[r.ID] = true
+			if at, seen := w.emitted[r.ID]; seen && w.now.Sub(at) < w.cfg.LostAfter && strings.Contains(r.Reason, "are needed for") {
+				w.t.Fatalf("%v: %s is evicted (%s), and had a token %v ago", w.now, r.ID, r.Reason, w.now.Sub(at))
+			}
 		}
 		fabrics := map[string]bool{}
 		for _, s := range r.Shards {
@@ -512,11 +547,27 @@ func (w *world) check(v *reconcile.View) {
 			w.t.Fatalf("%v: %s is on two fabrics: %+v", w.now, r.ID, r.Shards)
 		}
 	}
+	for _, m := range v.Models {
+		if m.Wanted > m.Max || m.Wanted < m.Floor {
+			w.t.Fatalf("%v: %d of %s are wanted, of %d to %d", w.now, m.Wanted, m.Name, m.Floor, m.Max)
+		}
+	}
 	for _, e := range w.endpoints {
 		if _, there := w.cat.Resolve(e.Model); !there {
 			w.t.Fatalf("%v: %s of %s is published, which is not in the catalog", w.now, e.Replica, e.Model)
 		}
 	}
+}
+
+// ask has so many requests wait for a model.
+func (w *world) ask(model string, n int) {
+	d := w.demand[model]
+	if d == nil {
+		d = &reconcile.Demand{Model: model}
+		w.demand[model] = d
+	}
+	d.Waiting += n
+	d.Asked = engines.Known(time.Duration(0))
 }
 
 // kill ends a machine with all that runs on it; revive starts it again.
