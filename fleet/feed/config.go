@@ -91,14 +91,21 @@ type Config struct {
 	// Silence is after how long without a frame the next address is tried. Default
 	// 10s; at least 6s: a frame comes every 5s.
 	Silence time.Duration `yaml:"silence"`
-	// Delay is the bound of the first pause between two tries, which is drawn between
-	// 0 and it and doubles. Default 500ms; must be positive.
+	// Reconnect is how often a control plane that is away, or refuses, is tried.
+	Reconnect Reconnect `yaml:"reconnect"`
+}
+
+// Reconnect is how often a control plane is tried. Each pause is drawn between 0
+// and a bound that doubles, so that routers do not come back all at once; after a
+// refusal, between half of it and all of it.
+type Reconnect struct {
+	// Delay is the first bound. Default 500ms; must be positive.
 	Delay time.Duration `yaml:"delay"`
 	// MaxDelay is the last bound. Default 10s; from delay to 10s, for a control plane
 	// counts on it.
 	MaxDelay time.Duration `yaml:"max_delay"`
 	// RefusedMaxDelay is the last bound while the control plane answers and refuses
-	// this router. Default 60s; from max_delay to 60s.
+	// the router. Default 60s; from max_delay to 60s.
 	RefusedMaxDelay time.Duration `yaml:"refused_max_delay"`
 }
 
@@ -106,7 +113,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		SaveInterval: time.Second, Silence: 10 * time.Second,
-		Delay: 500 * time.Millisecond, MaxDelay: 10 * time.Second, RefusedMaxDelay: time.Minute,
+		Reconnect: Reconnect{Delay: 500 * time.Millisecond, MaxDelay: 10 * time.Second, RefusedMaxDelay: time.Minute},
 	}
 }
 
@@ -130,14 +137,27 @@ func (c Config) Validate() error {
 	if c.Silence < Ping+time.Second {
 		fault("silence", c.Silence, fmt.Sprintf("at least %v, for a frame comes every %v", Ping+time.Second, Ping))
 	}
-	if c.Delay <= 0 {
-		fault("delay", c.Delay, "more than 0s")
+	if err := c.Reconnect.Validate(); err != nil {
+		errs = append(errs, err)
 	}
-	if c.MaxDelay < c.Delay || c.MaxDelay > 10*time.Second {
-		fault("max_delay", c.MaxDelay, "delay to 10s")
+	return errors.Join(errs...)
+}
+
+// Validate returns every problem of r, joined, each beginning with its key below
+// that of the whole configuration.
+func (r Reconnect) Validate() error {
+	var errs []error
+	fault := func(key string, value time.Duration, want string) {
+		errs = append(errs, fmt.Errorf("reconnect.%s: %v; want %s", key, value, want))
 	}
-	if c.RefusedMaxDelay < c.MaxDelay || c.RefusedMaxDelay > time.Minute {
-		fault("refused_max_delay", c.RefusedMaxDelay, "max_delay to 60s")
+	if r.Delay <= 0 {
+		fault("delay", r.Delay, "more than 0s")
+	}
+	if r.MaxDelay < r.Delay || r.MaxDelay > 10*time.Second {
+		fault("max_delay", r.MaxDelay, "delay to 10s")
+	}
+	if r.RefusedMaxDelay < r.MaxDelay || r.RefusedMaxDelay > time.Minute {
+		fault("refused_max_delay", r.RefusedMaxDelay, "max_delay to 60s")
 	}
 	return errors.Join(errs...)
 }

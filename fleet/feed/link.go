@@ -85,13 +85,13 @@ func (f *Follower) follow(ctx context.Context) {
 // not come back at one moment; one that is refused will be again, and waits for
 // half of its bound at least.
 func (f *Follower) pause(refused bool) time.Duration {
-	limit := f.cfg.MaxDelay
+	limit := f.cfg.Reconnect.MaxDelay
 	if refused {
-		limit = f.cfg.RefusedMaxDelay
+		limit = f.cfg.Reconnect.RefusedMaxDelay
 	}
 	bound := limit
 	if f.link.tries < 30 {
-		bound = min(limit, f.cfg.Delay<<f.link.tries)
+		bound = min(limit, f.cfg.Reconnect.Delay<<f.link.tries)
 	}
 	f.link.tries++
 	if refused {

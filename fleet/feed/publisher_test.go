@@ -342,7 +342,7 @@ func TestConfigs(t *testing.T) {
 	}
 	for i, keys := range [][]string{
 		{"gather", "max_routers", "max_queue", "write_timeout", "keep_revoked"},
-		{"router", "cluster", "save_interval", "silence", "delay"},
+		{"router", "cluster", "save_interval", "silence", "reconnect.delay"},
 	} {
 		for _, key := range keys {
 			if errs[i] == nil || !strings.Contains("\n"+errs[i].Error(), "\n"+key+": ") {

@@ -11,8 +11,8 @@ import (
 )
 
 // follower starts a router of its own process, which has its models and engines
-// from control planes alone, with further keys of server.yaml.
-func (w *world) follower(name, more string) *router {
+// the control planes that follow says, alone.
+func (w *world) follower(name, follow string) *router {
 	w.t.Helper()
 	at := fmt.Sprintf("127.0.0.1:%d", freePort(w.t))
 	r := &router{client: "http://" + at, program: w.program(name, binary(w.t, "llmgw"), "server", "--role", "router", "-c", w.write(name+".yaml", fmt.Sprintf(`
@@ -21,7 +21,8 @@ admin_listen: 127.0.0.1:0
 log: {format: json}
 shutdown: {grace: 0s, drain: 1s}
 auth: {enabled: false}
-%s`, at, more)))}
+follow: {reconnect: {delay: 50ms, max_delay: 300ms, refused_max_delay: 2s}, %s}
+`, at, follow)))}
 	r.start()
 	r.serving(w.t)
 	return r
@@ -53,7 +54,7 @@ func TestRouter(t *testing.T) {
 	s := w.server(routedModel + "routers: {token_file: " + token + "}\n")
 	w.node(nodeOptions{id: "a1", servers: []string{"http://" + s.agents}, cards: 1, slim: true}).start()
 	follow := func(name, token string) *router {
-		return w.follower(name, fmt.Sprintf("follow: {servers: [\"http://%s\"], name: %s, file: %s, token_file: %s}\n",
+		return w.follower(name, fmt.Sprintf("servers: [\"http://%s\"], name: %s, file: %s, token_file: %s",
 			s.agents, name, filepath.Join(w.dir, name+".feed"), token))
 	}
 	r := follow("edge-1", token)
@@ -118,12 +119,12 @@ func TestRouterCertificate(t *testing.T) {
 	s := w.server(routedModel + "agent_tls: " + files("cp-1"))
 	w.node(nodeOptions{id: "a1", servers: []string{"https://" + s.agents}, cards: 1, slim: true, more: "tls: " + files("a1")}).start()
 	follow := func(certificate string) string {
-		return fmt.Sprintf("follow: {servers: [\"https://%s\"], file: \"%s/edge-1.feed\", tls: %s}\n", s.agents, w.dir, files(certificate))
+		return fmt.Sprintf("servers: [\"https://%s\"], file: \"%s/edge-1.feed\", tls: %s", s.agents, w.dir, files(certificate))
 	}
 	w.follower("edge-1", follow("edge-1")).serves(t, "small", "with a certificate")
 
 	impostor := w.program("impostor", binary(t, "llmgw"), "server", "--role", "router", "-c", w.write("impostor.yaml",
-		"listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nauth: {enabled: false}\n"+follow("a1")))
+		"listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nauth: {enabled: false}\nfollow: {"+follow("a1")+"}\n"))
 	impostor.start()
 	select {
 	case <-impostor.ended:

@@ -55,7 +55,7 @@ func newRemoteRouter(cfg config.Follow, data dataPlane, log *slog.Logger, reg pr
 	}
 	to := feed.Remote{}
 	c := feed.DefaultConfig()
-	c.Router, c.File = cfg.Name, cfg.File
+	c.Router, c.File, c.Reconnect = cfg.Name, cfg.File, cfg.Reconnect
 	if cfg.TLS != (config.RouterTLS{}) {
 		identity, err := r.prove(cfg.TLS, log, reg)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/llmgw/llmgw/auth/usage"
 	"github.com/llmgw/llmgw/cmd/internal/config/logging"
 	"github.com/llmgw/llmgw/fleet/controlplane"
+	"github.com/llmgw/llmgw/fleet/feed"
 	"github.com/llmgw/llmgw/router/gateway"
 )
 
@@ -130,7 +131,7 @@ func DefaultConfig() Config {
 		AdminListen: "127.0.0.1:9090",
 		AgentListen: ":7443",
 		Control:     controlplane.DefaultConfig(),
-		Follow:      Follow{Servers: []string{}, File: "llmgw.feed"},
+		Follow:      Follow{Servers: []string{}, File: "llmgw.feed", Reconnect: feed.DefaultConfig().Reconnect},
 		HTTP: HTTP{
 			ReadHeaderTimeout:    10 * time.Second,
 			IdleTimeout:          2 * time.Minute,

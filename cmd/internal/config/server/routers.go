@@ -37,6 +37,8 @@ type Follow struct {
 	// TokenFile is a file with what is shown to control planes at http://, the same
 	// as their routers.token_file. It is read at the start. Default "", none.
 	TokenFile string `yaml:"token_file"`
+	// Reconnect is how often a control plane that is away, or refuses, is tried.
+	Reconnect feed.Reconnect `yaml:"reconnect"`
 	// TLS is by what this router and control planes at https:// know each other.
 	TLS RouterTLS `yaml:"tls"`
 }
@@ -119,7 +121,7 @@ func (f Follow) validate() error {
 	if f.Name != "" {
 		errs = append(errs, under("follow.name: ", engines.ValidID(f.Name)))
 	}
-	return errors.Join(append(errs, f.TLS.files().validate())...)
+	return errors.Join(append(errs, under("follow.", f.Reconnect.Validate()), f.TLS.files().validate())...)
 }
 
 func (r Routers) validate(agents AgentTLS) error {

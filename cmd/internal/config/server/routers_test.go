@@ -61,11 +61,12 @@ func TestRouterConfiguration(t *testing.T) {
 func TestFollowFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"follow: {servers: ['c:7443']}": `follow.servers[0]: feed: address: "c:7443" has no scheme or no host; want e.g. https://control.example:7443`,
-		"follow: {servers: ['http://c:1'], tls: {cert_file: a, key_file: b, ca_file: c}}": `follow.servers[0]: "http://c:1" speaks in clear, but follow.tls is set; want https://`,
-		"follow: {servers: ['https://c:1'], token_file: t}":                               `follow.servers[0]: feed: address: "https://c:1" needs a certificate for this router, and none is there; want one that llmgw ctl cert router makes`,
-		"follow: {token_file: t, tls: {cert_file: a, key_file: b, ca_file: c}}":           "follow.token_file: stands beside follow.tls; want one of them: control planes with agent_tls ask for certificates, others for a token",
-		"follow: {name: a/b}":           `follow.name: engines: not an id: "a/b" has '/'; want letters, digits, '.', '-' and '_'`,
-		"follow: {tls: {cert_file: a}}": "follow.tls: set cert_file, key_file and ca_file, or none of them: a connection on which both ends prove themselves needs all three",
+		"follow: {servers: ['http://c:1'], tls: {cert_file: a, key_file: b, ca_file: c}}":                         `follow.servers[0]: "http://c:1" speaks in clear, but follow.tls is set; want https://`,
+		"follow: {servers: ['https://c:1'], token_file: t}":                                                       `follow.servers[0]: feed: address: "https://c:1" needs a certificate for this router, and none is there; want one that llmgw ctl cert router makes`,
+		"follow: {token_file: t, tls: {cert_file: a, key_file: b, ca_file: c}}":                                   "follow.token_file: stands beside follow.tls; want one of them: control planes with agent_tls ask for certificates, others for a token",
+		"follow: {reconnect: {max_delay: 11s}}":                                                                   "follow.reconnect.max_delay: 11s; want delay to 10s",
+		"follow: {name: a/b}":                                                                                     `follow.name: engines: not an id: "a/b" has '/'; want letters, digits, '.', '-' and '_'`,
+		"follow: {tls: {cert_file: a}}":                                                                           "follow.tls: set cert_file, key_file and ca_file, or none of them: a connection on which both ends prove themselves needs all three",
 		"{routers: {token_file: t}, agent_tls: {cert_file: a, key_file: b, ca_file: c}, agent_listen: '[::1]:7'}": "routers.token_file: stands beside agent_tls, where routers show certificates, which llmgw ctl cert router makes; leave it out",
 	} {
 		if _, faults := parse(t, text); len(faults) != 1 || faults[0] != "f.yaml:1: "+want {
