@@ -17,7 +17,7 @@ type Config struct {
 	// Default 15s; at least twice Heartbeat.
 	UnreachableAfter time.Duration `yaml:"unreachable_after"`
 	// LostAfter is the silence after which a node counts as lost. Default 60s;
-	// longer than UnreachableAfter.
+	// longer than UnreachableAfter, and 4s at least where models are placed.
 	LostAfter time.Duration `yaml:"lost_after"`
 	// Tick is how often silence is judged. A gap of more than two ticks between
 	// two judgements was this process's own stall, and counts as two. Default 1s;

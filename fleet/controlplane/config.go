@@ -50,7 +50,10 @@ func (c Config) Validate() error {
 	if c.StoreTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("store_timeout: %v; want more than 0s", c.StoreTimeout))
 	}
-	if err := c.Feed.Validate(); err != nil {
+	if c.Control.LostAfter < leastLost {
+		errs = append(errs, fmt.Errorf("lost_after: %v; want at least %v: routers are asked each second at most whether a replica works", c.Control.LostAfter, leastLost))
+	}
+	if err := c.feed().Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("feed.%w", err))
 	}
 	return errors.Join(append(errs, c.Control.Validate(), c.reconcile().Validate())...)
@@ -60,6 +63,17 @@ func (c Config) Validate() error {
 func (c Config) reconcile() reconcile.Config {
 	c.Reconcile.LostAfter = c.Control.LostAfter
 	return c.Reconcile
+}
+
+// leastLost is the least time after which silence may mean that something is lost:
+// routers report what works four times within it, and each second at most.
+const leastLost = 4 * time.Second
+
+// feed is the publisher's part. Routers report so often that what works is known to
+// work before it could count as lost.
+func (c Config) feed() feed.PublisherConfig {
+	c.Feed.Report = min(max(c.Control.LostAfter/4, time.Second), feed.DefaultPublisherConfig().Report)
+	return c.Feed
 }
 
 // Store is what a control plane needs of a store. See [storage.Store] for its

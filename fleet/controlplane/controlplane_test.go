@@ -519,4 +519,9 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%v does not name %s", err, part)
 		}
 	}
+	cfg = controlplane.DefaultConfig()
+	cfg.Control.UnreachableAfter, cfg.Control.LostAfter, cfg.Control.Heartbeat, cfg.Control.Tick = time.Second, 3*time.Second, 100*time.Millisecond, 100*time.Millisecond
+	if err := cfg.Validate(); err == nil || err.Error() != "lost_after: 3s; want at least 4s: routers are asked each second at most whether a replica works" {
+		t.Errorf("lost_after of 3s: %v", err)
+	}
 }

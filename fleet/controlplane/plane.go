@@ -69,7 +69,7 @@ func New(cfg Config, deps Deps) (*Plane, error) {
 func (p *Plane) place(cfg Config, deps Deps) (err error) {
 	p.machines = newMachines(p.control, p.targets, cfg.Reconcile.Interval)
 	orders := &dispatcher{plane: p.control, store: deps.Store, authority: p.authority, timeout: cfg.StoreTimeout, log: deps.Logger}
-	publisher, err := feed.NewPublisher(cfg.Feed, feed.PublisherDeps{
+	publisher, err := feed.NewPublisher(cfg.feed(), feed.PublisherDeps{
 		Outranked: func(router string, term uint64) { p.authority.Outranked("router "+router, term) },
 		Logger:    deps.Logger, Registerer: deps.Registerer,
 	})

@@ -16,8 +16,10 @@ const (
 	Ping = 5 * time.Second
 	// Lease is how long a router that says nothing counts as one that lives.
 	Lease = 30 * time.Second
-	// reportEvery is how often a report is wanted while nothing happens.
+	// reportEvery is how often a report is wanted at the least while nothing happens.
 	reportEvery = 5 * time.Second
+	// leastReport is how often one may be wanted at the most.
+	leastReport = time.Second
 	// fresh is how old a router's word may be to count as said: three reports.
 	fresh = 3 * reportEvery
 )
@@ -41,11 +43,15 @@ type PublisherConfig struct {
 	// KeepRevoked is how long a revocation stays in the feed: longer than any router
 	// remembers a key without asking. Default 24h; at least 1h.
 	KeepRevoked time.Duration `yaml:"keep_revoked"`
+	// Report is how often routers are to say what they do while nothing changes: well
+	// within the time after which a replica that nobody saw work counts as lost. Set
+	// by who embeds the package. Default 5s; 1s to 5s.
+	Report time.Duration `yaml:"-"`
 }
 
 // DefaultPublisherConfig returns the defaults.
 func DefaultPublisherConfig() PublisherConfig {
-	return PublisherConfig{Gather: 50 * time.Millisecond, MaxRouters: 1000, MaxQueue: 64, WriteTimeout: 10 * time.Second, KeepRevoked: 24 * time.Hour}
+	return PublisherConfig{Gather: 50 * time.Millisecond, MaxRouters: 1000, MaxQueue: 64, WriteTimeout: 10 * time.Second, KeepRevoked: 24 * time.Hour, Report: reportEvery}
 }
 
 // Validate returns every problem of c, joined, each beginning with its key.
@@ -68,6 +74,9 @@ func (c PublisherConfig) Validate() error {
 	}
 	if c.KeepRevoked < time.Hour {
 		fault("keep_revoked", c.KeepRevoked, "1h or more")
+	}
+	if c.Report < leastReport || c.Report > reportEvery {
+		fault("report", c.Report, fmt.Sprintf("%v to %v", leastReport, reportEvery))
 	}
 	return errors.Join(errs...)
 }

@@ -199,7 +199,7 @@ func (f *Follower) hold(ctx context.Context, source Source) (worked bool, err er
 // every is how often reports are wanted.
 func every(w *apipb.FeedWelcome) time.Duration {
 	if d := w.GetReport(); d != nil && d.CheckValid() == nil {
-		return min(max(d.AsDuration(), time.Second), reportEvery)
+		return min(max(d.AsDuration(), leastReport), reportEvery)
 	}
 	return reportEvery
 }

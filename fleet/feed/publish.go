@@ -193,7 +193,7 @@ func (p *Publisher) welcome(s *session) *apipb.WatchFeedResponse {
 	return &apipb.WatchFeedResponse{
 		Version: Version{Cluster: p.cluster, Term: p.term}.wire(),
 		Frame: &apipb.WatchFeedResponse_Welcome{Welcome: &apipb.FeedWelcome{
-			Protocol: protocol, Session: s.id, Ping: durationpb.New(Ping), Report: durationpb.New(reportEvery),
+			Protocol: protocol, Session: s.id, Ping: durationpb.New(Ping), Report: durationpb.New(p.cfg.Report),
 		}},
 	}
 }

@@ -349,3 +349,30 @@ func TestAnAcknowledgementIsOfATerm(t *testing.T) {
 		wantUse(t, "it goes by what this one says", next, a, engines.Known(1), true)
 	})
 }
+
+// Routers report as often as the publisher is set to ask, so that what it is told of
+// a byte is never older.
+func TestReportInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, every := range []time.Duration{time.Second, 5 * time.Second} {
+			cfg := feed.DefaultPublisherConfig()
+			cfg.Report = every
+			p := publisher(t, cfg, feed.PublisherDeps{})
+			e := entry("m", 1)
+			set(t, p, []string{"m"}, e)
+			g := follow(t, config("r1"), feed.Deps{Sources: []feed.Source{p.Local()}})
+			oldest := time.Duration(0)
+			for range 3000 {
+				time.Sleep(10 * time.Millisecond)
+				g.works(e, 1)
+				if worked, known := p.UseOf(e.Instance).Worked.Get(); known {
+					oldest = max(oldest, worked)
+				}
+			}
+			if oldest < every-100*time.Millisecond || oldest > every+100*time.Millisecond {
+				t.Errorf("reports each %v: a byte was said to be %v old; want %v at the most", every, oldest, every)
+			}
+			g.end()
+		}
+	})
+}
