@@ -103,6 +103,75 @@ func (ReplicaState) EnumDescriptor() ([]byte, []int) {
 	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{0}
 }
 
+// ModelStanding is how a model stands for who asks for it.
+type ModelStanding int32
+
+const (
+	ModelStanding_MODEL_STANDING_UNSPECIFIED ModelStanding = 0
+	// None of it may run.
+	ModelStanding_MODEL_STANDING_OFF ModelStanding = 1
+	// None of it runs, and one will when somebody asks.
+	ModelStanding_MODEL_STANDING_ASLEEP ModelStanding = 2
+	// None of it serves, and one is on its way.
+	ModelStanding_MODEL_STANDING_LOADING ModelStanding = 3
+	// One serves.
+	ModelStanding_MODEL_STANDING_SERVING ModelStanding = 4
+	// None of it serves, the last ones did not come up or stay, and the next start has
+	// to wait.
+	ModelStanding_MODEL_STANDING_FAILING ModelStanding = 5
+	// None of it serves, and there is no place for one.
+	ModelStanding_MODEL_STANDING_UNPLACED ModelStanding = 6
+)
+
+// Enum value maps for ModelStanding.
+var (
+	ModelStanding_name = map[int32]string{
+		0: "MODEL_STANDING_UNSPECIFIED",
+		1: "MODEL_STANDING_OFF",
+		2: "MODEL_STANDING_ASLEEP",
+		3: "MODEL_STANDING_LOADING",
+		4: "MODEL_STANDING_SERVING",
+		5: "MODEL_STANDING_FAILING",
+		6: "MODEL_STANDING_UNPLACED",
+	}
+	ModelStanding_value = map[string]int32{
+		"MODEL_STANDING_UNSPECIFIED": 0,
+		"MODEL_STANDING_OFF":         1,
+		"MODEL_STANDING_ASLEEP":      2,
+		"MODEL_STANDING_LOADING":     3,
+		"MODEL_STANDING_SERVING":     4,
+		"MODEL_STANDING_FAILING":     5,
+		"MODEL_STANDING_UNPLACED":    6,
+	}
+)
+
+func (x ModelStanding) Enum() *ModelStanding {
+	p := new(ModelStanding)
+	*p = x
+	return p
+}
+
+func (x ModelStanding) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ModelStanding) Descriptor() protoreflect.EnumDescriptor {
+	return file_llmgw_api_v1_placement_proto_enumTypes[1].Descriptor()
+}
+
+func (ModelStanding) Type() protoreflect.EnumType {
+	return &file_llmgw_api_v1_placement_proto_enumTypes[1]
+}
+
+func (x ModelStanding) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ModelStanding.Descriptor instead.
+func (ModelStanding) EnumDescriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{1}
+}
+
 // ReplicaFate is what becomes of a replica.
 type ReplicaFate int32
 
@@ -155,11 +224,11 @@ func (x ReplicaFate) String() string {
 }
 
 func (ReplicaFate) Descriptor() protoreflect.EnumDescriptor {
-	return file_llmgw_api_v1_placement_proto_enumTypes[1].Descriptor()
+	return file_llmgw_api_v1_placement_proto_enumTypes[2].Descriptor()
 }
 
 func (ReplicaFate) Type() protoreflect.EnumType {
-	return &file_llmgw_api_v1_placement_proto_enumTypes[1]
+	return &file_llmgw_api_v1_placement_proto_enumTypes[2]
 }
 
 func (x ReplicaFate) Number() protoreflect.EnumNumber {
@@ -168,7 +237,7 @@ func (x ReplicaFate) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplicaFate.Descriptor instead.
 func (ReplicaFate) EnumDescriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{1}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{2}
 }
 
 // PlacementStanding is in whose name orders are given, and what is known.
@@ -905,7 +974,9 @@ type PlacedModel struct {
 	NextTry  *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=next_try,json=nextTry,proto3" json:"next_try,omitempty"`
 	// For how long nobody has asked for it, as far as its ready replicas show: the
 	// least of theirs. Negative: not known.
-	IdleSeconds   float64 `protobuf:"fixed64,13,opt,name=idle_seconds,json=idleSeconds,proto3" json:"idle_seconds,omitempty"`
+	IdleSeconds float64 `protobuf:"fixed64,13,opt,name=idle_seconds,json=idleSeconds,proto3" json:"idle_seconds,omitempty"`
+	// How many of it run and why. Absent: nothing was decided yet.
+	Scaling       *PlacedScaling `protobuf:"bytes,14,opt,name=scaling,proto3" json:"scaling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1031,6 +1102,166 @@ func (x *PlacedModel) GetIdleSeconds() float64 {
 	return 0
 }
 
+func (x *PlacedModel) GetScaling() *PlacedScaling {
+	if x != nil {
+		return x.Scaling
+	}
+	return nil
+}
+
+// PlacedScaling is how many replicas of a model are wanted, and by what.
+type PlacedScaling struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	State ModelStanding          `protobuf:"varint,1,opt,name=state,proto3,enum=llmgw.api.v1.ModelStanding" json:"state,omitempty"`
+	// Between how many: floor have to run now, and at most max may.
+	Floor uint32 `protobuf:"varint,2,opt,name=floor,proto3" json:"floor,omitempty"`
+	Max   uint32 `protobuf:"varint,3,opt,name=max,proto3" json:"max,omitempty"`
+	// What the number that is wanted is by, and since when.
+	Why   string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// The schedule that raises floor now. Empty: none does.
+	Prewarm string `protobuf:"bytes,6,opt,name=prewarm,proto3" json:"prewarm,omitempty"`
+	// For how long no request for it has come, as far as routers remember. Negative:
+	// not known.
+	AskedSeconds float64 `protobuf:"fixed64,7,opt,name=asked_seconds,json=askedSeconds,proto3" json:"asked_seconds,omitempty"`
+	// How full its replicas are, of what their engines run at once; above 1 where more
+	// waits. Absent: no router has said.
+	Load *float64 `protobuf:"fixed64,8,opt,name=load,proto3,oneof" json:"load,omitempty"`
+	// Requests that wait for a replica to come up, and for room at those that serve.
+	Waiting uint32 `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Queued  uint32 `protobuf:"varint,10,opt,name=queued,proto3" json:"queued,omitempty"`
+	// How long a replica takes to be ready, by the last ones. Negative: not known.
+	LoadSeconds float64 `protobuf:"fixed64,11,opt,name=load_seconds,json=loadSeconds,proto3" json:"load_seconds,omitempty"`
+	// How often one was loaded again within ten minutes of being ended for another
+	// model's sake, since this control plane began to order.
+	Thrashed uint32 `protobuf:"varint,12,opt,name=thrashed,proto3" json:"thrashed,omitempty"`
+	// How long nobody may use what runs above floor until it is stopped.
+	IdleTimeoutSeconds float64 `protobuf:"fixed64,13,opt,name=idle_timeout_seconds,json=idleTimeoutSeconds,proto3" json:"idle_timeout_seconds,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *PlacedScaling) Reset() {
+	*x = PlacedScaling{}
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacedScaling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacedScaling) ProtoMessage() {}
+
+func (x *PlacedScaling) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacedScaling.ProtoReflect.Descriptor instead.
+func (*PlacedScaling) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PlacedScaling) GetState() ModelStanding {
+	if x != nil {
+		return x.State
+	}
+	return ModelStanding_MODEL_STANDING_UNSPECIFIED
+}
+
+func (x *PlacedScaling) GetFloor() uint32 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *PlacedScaling) GetMax() uint32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *PlacedScaling) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *PlacedScaling) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *PlacedScaling) GetPrewarm() string {
+	if x != nil {
+		return x.Prewarm
+	}
+	return ""
+}
+
+func (x *PlacedScaling) GetAskedSeconds() float64 {
+	if x != nil {
+		return x.AskedSeconds
+	}
+	return 0
+}
+
+func (x *PlacedScaling) GetLoad() float64 {
+	if x != nil && x.Load != nil {
+		return *x.Load
+	}
+	return 0
+}
+
+func (x *PlacedScaling) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *PlacedScaling) GetQueued() uint32 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
+func (x *PlacedScaling) GetLoadSeconds() float64 {
+	if x != nil {
+		return x.LoadSeconds
+	}
+	return 0
+}
+
+func (x *PlacedScaling) GetThrashed() uint32 {
+	if x != nil {
+		return x.Thrashed
+	}
+	return 0
+}
+
+func (x *PlacedScaling) GetIdleTimeoutSeconds() float64 {
+	if x != nil {
+		return x.IdleTimeoutSeconds
+	}
+	return 0
+}
+
 // TroubledReplica is a replica that is not simply ready or on its way.
 type TroubledReplica struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1050,7 +1281,7 @@ type TroubledReplica struct {
 
 func (x *TroubledReplica) Reset() {
 	*x = TroubledReplica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1293,7 @@ func (x *TroubledReplica) String() string {
 func (*TroubledReplica) ProtoMessage() {}
 
 func (x *TroubledReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1306,7 @@ func (x *TroubledReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TroubledReplica.ProtoReflect.Descriptor instead.
 func (*TroubledReplica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{10}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TroubledReplica) GetReplica() string {
@@ -1138,7 +1369,7 @@ type SetAsideModel struct {
 
 func (x *SetAsideModel) Reset() {
 	*x = SetAsideModel{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1381,7 @@ func (x *SetAsideModel) String() string {
 func (*SetAsideModel) ProtoMessage() {}
 
 func (x *SetAsideModel) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1394,7 @@ func (x *SetAsideModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAsideModel.ProtoReflect.Descriptor instead.
 func (*SetAsideModel) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{11}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetAsideModel) GetName() string {
@@ -1193,7 +1424,7 @@ type CertificateExpiry struct {
 
 func (x *CertificateExpiry) Reset() {
 	*x = CertificateExpiry{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1436,7 @@ func (x *CertificateExpiry) String() string {
 func (*CertificateExpiry) ProtoMessage() {}
 
 func (x *CertificateExpiry) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1449,7 @@ func (x *CertificateExpiry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateExpiry.ProtoReflect.Descriptor instead.
 func (*CertificateExpiry) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{12}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CertificateExpiry) GetUse() string {
@@ -1253,7 +1484,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1496,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1509,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{13}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListReplicasRequest) GetModel() string {
@@ -1301,7 +1532,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1544,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1557,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{14}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListReplicasResponse) GetAt() *timestamppb.Timestamp {
@@ -1381,7 +1612,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1624,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1637,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{15}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Replica) GetId() string {
@@ -1529,7 +1760,7 @@ type ReplicaShard struct {
 
 func (x *ReplicaShard) Reset() {
 	*x = ReplicaShard{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1772,7 @@ func (x *ReplicaShard) String() string {
 func (*ReplicaShard) ProtoMessage() {}
 
 func (x *ReplicaShard) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1785,7 @@ func (x *ReplicaShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaShard.ProtoReflect.Descriptor instead.
 func (*ReplicaShard) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{16}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReplicaShard) GetNode() string {
@@ -1589,7 +1820,7 @@ type ExplainPlacementRequest struct {
 
 func (x *ExplainPlacementRequest) Reset() {
 	*x = ExplainPlacementRequest{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1832,7 @@ func (x *ExplainPlacementRequest) String() string {
 func (*ExplainPlacementRequest) ProtoMessage() {}
 
 func (x *ExplainPlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1845,7 @@ func (x *ExplainPlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPlacementRequest.ProtoReflect.Descriptor instead.
 func (*ExplainPlacementRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{17}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExplainPlacementRequest) GetModel() string {
@@ -1642,7 +1873,7 @@ type ExplainPlacementResponse struct {
 
 func (x *ExplainPlacementResponse) Reset() {
 	*x = ExplainPlacementResponse{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1885,7 @@ func (x *ExplainPlacementResponse) String() string {
 func (*ExplainPlacementResponse) ProtoMessage() {}
 
 func (x *ExplainPlacementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1898,7 @@ func (x *ExplainPlacementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPlacementResponse.ProtoReflect.Descriptor instead.
 func (*ExplainPlacementResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{18}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExplainPlacementResponse) GetAt() *timestamppb.Timestamp {
@@ -1734,7 +1965,7 @@ type ReplicaNeed struct {
 
 func (x *ReplicaNeed) Reset() {
 	*x = ReplicaNeed{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1977,7 @@ func (x *ReplicaNeed) String() string {
 func (*ReplicaNeed) ProtoMessage() {}
 
 func (x *ReplicaNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1990,7 @@ func (x *ReplicaNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaNeed.ProtoReflect.Descriptor instead.
 func (*ReplicaNeed) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{19}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReplicaNeed) GetEngine() string {
@@ -1838,7 +2069,7 @@ type RankNeed struct {
 
 func (x *RankNeed) Reset() {
 	*x = RankNeed{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +2081,7 @@ func (x *RankNeed) String() string {
 func (*RankNeed) ProtoMessage() {}
 
 func (x *RankNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +2094,7 @@ func (x *RankNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNeed.ProtoReflect.Descriptor instead.
 func (*RankNeed) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{20}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RankNeed) GetCards() uint32 {
@@ -1913,7 +2144,7 @@ type PlacementDecision struct {
 
 func (x *PlacementDecision) Reset() {
 	*x = PlacementDecision{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2156,7 @@ func (x *PlacementDecision) String() string {
 func (*PlacementDecision) ProtoMessage() {}
 
 func (x *PlacementDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2169,7 @@ func (x *PlacementDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementDecision.ProtoReflect.Descriptor instead.
 func (*PlacementDecision) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{21}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PlacementDecision) GetPlaced() bool {
@@ -2022,7 +2253,7 @@ type PlacementShard struct {
 
 func (x *PlacementShard) Reset() {
 	*x = PlacementShard{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2265,7 @@ func (x *PlacementShard) String() string {
 func (*PlacementShard) ProtoMessage() {}
 
 func (x *PlacementShard) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2278,7 @@ func (x *PlacementShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementShard.ProtoReflect.Descriptor instead.
 func (*PlacementShard) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{22}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlacementShard) GetNode() string {
@@ -2078,7 +2309,7 @@ type PlacementRunner struct {
 
 func (x *PlacementRunner) Reset() {
 	*x = PlacementRunner{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2321,7 @@ func (x *PlacementRunner) String() string {
 func (*PlacementRunner) ProtoMessage() {}
 
 func (x *PlacementRunner) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2334,7 @@ func (x *PlacementRunner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRunner.ProtoReflect.Descriptor instead.
 func (*PlacementRunner) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{23}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PlacementRunner) GetFabric() string {
@@ -2145,7 +2376,7 @@ type NodeRejection struct {
 
 func (x *NodeRejection) Reset() {
 	*x = NodeRejection{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2157,7 +2388,7 @@ func (x *NodeRejection) String() string {
 func (*NodeRejection) ProtoMessage() {}
 
 func (x *NodeRejection) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2170,7 +2401,7 @@ func (x *NodeRejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRejection.ProtoReflect.Descriptor instead.
 func (*NodeRejection) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{24}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeRejection) GetNode() string {
@@ -2200,7 +2431,7 @@ type RejectionReason struct {
 
 func (x *RejectionReason) Reset() {
 	*x = RejectionReason{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2443,7 @@ func (x *RejectionReason) String() string {
 func (*RejectionReason) ProtoMessage() {}
 
 func (x *RejectionReason) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2456,7 @@ func (x *RejectionReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectionReason.ProtoReflect.Descriptor instead.
 func (*RejectionReason) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{25}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RejectionReason) GetKind() string {
@@ -2261,7 +2492,7 @@ type FabricStanding struct {
 
 func (x *FabricStanding) Reset() {
 	*x = FabricStanding{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2504,7 @@ func (x *FabricStanding) String() string {
 func (*FabricStanding) ProtoMessage() {}
 
 func (x *FabricStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2517,7 @@ func (x *FabricStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FabricStanding.ProtoReflect.Descriptor instead.
 func (*FabricStanding) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{26}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FabricStanding) GetFabric() string {
@@ -2370,7 +2601,7 @@ type ExplainedReplica struct {
 
 func (x *ExplainedReplica) Reset() {
 	*x = ExplainedReplica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +2613,7 @@ func (x *ExplainedReplica) String() string {
 func (*ExplainedReplica) ProtoMessage() {}
 
 func (x *ExplainedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +2626,7 @@ func (x *ExplainedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedReplica.ProtoReflect.Descriptor instead.
 func (*ExplainedReplica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{27}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExplainedReplica) GetReplica() string {
@@ -2452,7 +2683,7 @@ type WhatIfRequest struct {
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2695,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2708,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{28}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WhatIfRequest) GetDrain() []string {
@@ -2531,7 +2762,7 @@ type WhatIfNode struct {
 
 func (x *WhatIfNode) Reset() {
 	*x = WhatIfNode{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2774,7 @@ func (x *WhatIfNode) String() string {
 func (*WhatIfNode) ProtoMessage() {}
 
 func (x *WhatIfNode) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2787,7 @@ func (x *WhatIfNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfNode.ProtoReflect.Descriptor instead.
 func (*WhatIfNode) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{29}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WhatIfNode) GetId() string {
@@ -2607,7 +2838,7 @@ type WhatIfResponse struct {
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2850,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +2863,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{30}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WhatIfResponse) GetAt() *timestamppb.Timestamp {
@@ -2702,7 +2933,7 @@ type WhatIfReplica struct {
 
 func (x *WhatIfReplica) Reset() {
 	*x = WhatIfReplica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2945,7 @@ func (x *WhatIfReplica) String() string {
 func (*WhatIfReplica) ProtoMessage() {}
 
 func (x *WhatIfReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2958,7 @@ func (x *WhatIfReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfReplica.ProtoReflect.Descriptor instead.
 func (*WhatIfReplica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{31}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WhatIfReplica) GetReplica() string {
@@ -2790,7 +3021,7 @@ type WhatIfNew struct {
 
 func (x *WhatIfNew) Reset() {
 	*x = WhatIfNew{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2802,7 +3033,7 @@ func (x *WhatIfNew) String() string {
 func (*WhatIfNew) ProtoMessage() {}
 
 func (x *WhatIfNew) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2815,7 +3046,7 @@ func (x *WhatIfNew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfNew.ProtoReflect.Descriptor instead.
 func (*WhatIfNew) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{32}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WhatIfNew) GetModel() string {
@@ -2866,7 +3097,7 @@ type PlacementCapacity struct {
 
 func (x *PlacementCapacity) Reset() {
 	*x = PlacementCapacity{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2878,7 +3109,7 @@ func (x *PlacementCapacity) String() string {
 func (*PlacementCapacity) ProtoMessage() {}
 
 func (x *PlacementCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2891,7 +3122,7 @@ func (x *PlacementCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementCapacity.ProtoReflect.Descriptor instead.
 func (*PlacementCapacity) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{33}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PlacementCapacity) GetClasses() []*CardClass {
@@ -2980,7 +3211,7 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"whole_free\x18\x04 \x01(\rR\twholeFree\x12\x1d\n" +
 	"\n" +
 	"free_cards\x18\x05 \x01(\rR\tfreeCards\x12.\n" +
-	"\x05holds\x18\x06 \x03(\v2\x18.llmgw.api.v1.NamedCountR\x05holds\"\xfa\x02\n" +
+	"\x05holds\x18\x06 \x03(\v2\x18.llmgw.api.v1.NamedCountR\x05holds\"\xb1\x03\n" +
 	"\vPlacedModel\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x14\n" +
@@ -2996,7 +3227,24 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	" \x01(\rR\bfailures\x12\x18\n" +
 	"\afailure\x18\v \x01(\tR\afailure\x125\n" +
 	"\bnext_try\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\anextTry\x12!\n" +
-	"\fidle_seconds\x18\r \x01(\x01R\vidleSeconds\"\xeb\x01\n" +
+	"\fidle_seconds\x18\r \x01(\x01R\vidleSeconds\x125\n" +
+	"\ascaling\x18\x0e \x01(\v2\x1b.llmgw.api.v1.PlacedScalingR\ascaling\"\xb2\x03\n" +
+	"\rPlacedScaling\x121\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x1b.llmgw.api.v1.ModelStandingR\x05state\x12\x14\n" +
+	"\x05floor\x18\x02 \x01(\rR\x05floor\x12\x10\n" +
+	"\x03max\x18\x03 \x01(\rR\x03max\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\aprewarm\x18\x06 \x01(\tR\aprewarm\x12#\n" +
+	"\rasked_seconds\x18\a \x01(\x01R\faskedSeconds\x12\x17\n" +
+	"\x04load\x18\b \x01(\x01H\x00R\x04load\x88\x01\x01\x12\x18\n" +
+	"\awaiting\x18\t \x01(\rR\awaiting\x12\x16\n" +
+	"\x06queued\x18\n" +
+	" \x01(\rR\x06queued\x12!\n" +
+	"\fload_seconds\x18\v \x01(\x01R\vloadSeconds\x12\x1a\n" +
+	"\bthrashed\x18\f \x01(\rR\bthrashed\x120\n" +
+	"\x14idle_timeout_seconds\x18\r \x01(\x01R\x12idleTimeoutSecondsB\a\n" +
+	"\x05_load\"\xeb\x01\n" +
 	"\x0fTroubledReplica\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x120\n" +
@@ -3166,7 +3414,15 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\x12REPLICA_STATE_LOST\x10\x06\x12\x1a\n" +
 	"\x16REPLICA_STATE_DRAINING\x10\a\x12\x1a\n" +
 	"\x16REPLICA_STATE_STOPPING\x10\b\x12\x18\n" +
-	"\x14REPLICA_STATE_FAILED\x10\t*\xc8\x01\n" +
+	"\x14REPLICA_STATE_FAILED\x10\t*\xd3\x01\n" +
+	"\rModelStanding\x12\x1e\n" +
+	"\x1aMODEL_STANDING_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12MODEL_STANDING_OFF\x10\x01\x12\x19\n" +
+	"\x15MODEL_STANDING_ASLEEP\x10\x02\x12\x1a\n" +
+	"\x16MODEL_STANDING_LOADING\x10\x03\x12\x1a\n" +
+	"\x16MODEL_STANDING_SERVING\x10\x04\x12\x1a\n" +
+	"\x16MODEL_STANDING_FAILING\x10\x05\x12\x1b\n" +
+	"\x17MODEL_STANDING_UNPLACED\x10\x06*\xc8\x01\n" +
 	"\vReplicaFate\x12\x1c\n" +
 	"\x18REPLICA_FATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REPLICA_FATE_STAYS\x10\x01\x12\x16\n" +
@@ -3193,124 +3449,129 @@ func file_llmgw_api_v1_placement_proto_rawDescGZIP() []byte {
 	return file_llmgw_api_v1_placement_proto_rawDescData
 }
 
-var file_llmgw_api_v1_placement_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_llmgw_api_v1_placement_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_llmgw_api_v1_placement_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_llmgw_api_v1_placement_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_llmgw_api_v1_placement_proto_goTypes = []any{
 	(ReplicaState)(0),                // 0: llmgw.api.v1.ReplicaState
-	(ReplicaFate)(0),                 // 1: llmgw.api.v1.ReplicaFate
-	(*PlacementStanding)(nil),        // 2: llmgw.api.v1.PlacementStanding
-	(*GetStatusRequest)(nil),         // 3: llmgw.api.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),        // 4: llmgw.api.v1.GetStatusResponse
-	(*StrayShard)(nil),               // 5: llmgw.api.v1.StrayShard
-	(*NamedCount)(nil),               // 6: llmgw.api.v1.NamedCount
-	(*ReplicaCount)(nil),             // 7: llmgw.api.v1.ReplicaCount
-	(*CardClass)(nil),                // 8: llmgw.api.v1.CardClass
-	(*UnusableCards)(nil),            // 9: llmgw.api.v1.UnusableCards
-	(*FabricStatus)(nil),             // 10: llmgw.api.v1.FabricStatus
-	(*PlacedModel)(nil),              // 11: llmgw.api.v1.PlacedModel
-	(*TroubledReplica)(nil),          // 12: llmgw.api.v1.TroubledReplica
-	(*SetAsideModel)(nil),            // 13: llmgw.api.v1.SetAsideModel
-	(*CertificateExpiry)(nil),        // 14: llmgw.api.v1.CertificateExpiry
-	(*ListReplicasRequest)(nil),      // 15: llmgw.api.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),     // 16: llmgw.api.v1.ListReplicasResponse
-	(*Replica)(nil),                  // 17: llmgw.api.v1.Replica
-	(*ReplicaShard)(nil),             // 18: llmgw.api.v1.ReplicaShard
-	(*ExplainPlacementRequest)(nil),  // 19: llmgw.api.v1.ExplainPlacementRequest
-	(*ExplainPlacementResponse)(nil), // 20: llmgw.api.v1.ExplainPlacementResponse
-	(*ReplicaNeed)(nil),              // 21: llmgw.api.v1.ReplicaNeed
-	(*RankNeed)(nil),                 // 22: llmgw.api.v1.RankNeed
-	(*PlacementDecision)(nil),        // 23: llmgw.api.v1.PlacementDecision
-	(*PlacementShard)(nil),           // 24: llmgw.api.v1.PlacementShard
-	(*PlacementRunner)(nil),          // 25: llmgw.api.v1.PlacementRunner
-	(*NodeRejection)(nil),            // 26: llmgw.api.v1.NodeRejection
-	(*RejectionReason)(nil),          // 27: llmgw.api.v1.RejectionReason
-	(*FabricStanding)(nil),           // 28: llmgw.api.v1.FabricStanding
-	(*ExplainedReplica)(nil),         // 29: llmgw.api.v1.ExplainedReplica
-	(*WhatIfRequest)(nil),            // 30: llmgw.api.v1.WhatIfRequest
-	(*WhatIfNode)(nil),               // 31: llmgw.api.v1.WhatIfNode
-	(*WhatIfResponse)(nil),           // 32: llmgw.api.v1.WhatIfResponse
-	(*WhatIfReplica)(nil),            // 33: llmgw.api.v1.WhatIfReplica
-	(*WhatIfNew)(nil),                // 34: llmgw.api.v1.WhatIfNew
-	(*PlacementCapacity)(nil),        // 35: llmgw.api.v1.PlacementCapacity
-	nil,                              // 36: llmgw.api.v1.ReplicaNeed.LabelsEntry
-	nil,                              // 37: llmgw.api.v1.WhatIfNode.LabelsEntry
-	(*timestamppb.Timestamp)(nil),    // 38: google.protobuf.Timestamp
-	(*NodeShard)(nil),                // 39: llmgw.api.v1.NodeShard
-	(*structpb.Struct)(nil),          // 40: google.protobuf.Struct
+	(ModelStanding)(0),               // 1: llmgw.api.v1.ModelStanding
+	(ReplicaFate)(0),                 // 2: llmgw.api.v1.ReplicaFate
+	(*PlacementStanding)(nil),        // 3: llmgw.api.v1.PlacementStanding
+	(*GetStatusRequest)(nil),         // 4: llmgw.api.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),        // 5: llmgw.api.v1.GetStatusResponse
+	(*StrayShard)(nil),               // 6: llmgw.api.v1.StrayShard
+	(*NamedCount)(nil),               // 7: llmgw.api.v1.NamedCount
+	(*ReplicaCount)(nil),             // 8: llmgw.api.v1.ReplicaCount
+	(*CardClass)(nil),                // 9: llmgw.api.v1.CardClass
+	(*UnusableCards)(nil),            // 10: llmgw.api.v1.UnusableCards
+	(*FabricStatus)(nil),             // 11: llmgw.api.v1.FabricStatus
+	(*PlacedModel)(nil),              // 12: llmgw.api.v1.PlacedModel
+	(*PlacedScaling)(nil),            // 13: llmgw.api.v1.PlacedScaling
+	(*TroubledReplica)(nil),          // 14: llmgw.api.v1.TroubledReplica
+	(*SetAsideModel)(nil),            // 15: llmgw.api.v1.SetAsideModel
+	(*CertificateExpiry)(nil),        // 16: llmgw.api.v1.CertificateExpiry
+	(*ListReplicasRequest)(nil),      // 17: llmgw.api.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),     // 18: llmgw.api.v1.ListReplicasResponse
+	(*Replica)(nil),                  // 19: llmgw.api.v1.Replica
+	(*ReplicaShard)(nil),             // 20: llmgw.api.v1.ReplicaShard
+	(*ExplainPlacementRequest)(nil),  // 21: llmgw.api.v1.ExplainPlacementRequest
+	(*ExplainPlacementResponse)(nil), // 22: llmgw.api.v1.ExplainPlacementResponse
+	(*ReplicaNeed)(nil),              // 23: llmgw.api.v1.ReplicaNeed
+	(*RankNeed)(nil),                 // 24: llmgw.api.v1.RankNeed
+	(*PlacementDecision)(nil),        // 25: llmgw.api.v1.PlacementDecision
+	(*PlacementShard)(nil),           // 26: llmgw.api.v1.PlacementShard
+	(*PlacementRunner)(nil),          // 27: llmgw.api.v1.PlacementRunner
+	(*NodeRejection)(nil),            // 28: llmgw.api.v1.NodeRejection
+	(*RejectionReason)(nil),          // 29: llmgw.api.v1.RejectionReason
+	(*FabricStanding)(nil),           // 30: llmgw.api.v1.FabricStanding
+	(*ExplainedReplica)(nil),         // 31: llmgw.api.v1.ExplainedReplica
+	(*WhatIfRequest)(nil),            // 32: llmgw.api.v1.WhatIfRequest
+	(*WhatIfNode)(nil),               // 33: llmgw.api.v1.WhatIfNode
+	(*WhatIfResponse)(nil),           // 34: llmgw.api.v1.WhatIfResponse
+	(*WhatIfReplica)(nil),            // 35: llmgw.api.v1.WhatIfReplica
+	(*WhatIfNew)(nil),                // 36: llmgw.api.v1.WhatIfNew
+	(*PlacementCapacity)(nil),        // 37: llmgw.api.v1.PlacementCapacity
+	nil,                              // 38: llmgw.api.v1.ReplicaNeed.LabelsEntry
+	nil,                              // 39: llmgw.api.v1.WhatIfNode.LabelsEntry
+	(*timestamppb.Timestamp)(nil),    // 40: google.protobuf.Timestamp
+	(*NodeShard)(nil),                // 41: llmgw.api.v1.NodeShard
+	(*structpb.Struct)(nil),          // 42: google.protobuf.Struct
 }
 var file_llmgw_api_v1_placement_proto_depIdxs = []int32{
-	38, // 0: llmgw.api.v1.GetStatusResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 1: llmgw.api.v1.GetStatusResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	6,  // 2: llmgw.api.v1.GetStatusResponse.nodes:type_name -> llmgw.api.v1.NamedCount
-	8,  // 3: llmgw.api.v1.GetStatusResponse.classes:type_name -> llmgw.api.v1.CardClass
-	10, // 4: llmgw.api.v1.GetStatusResponse.fabrics:type_name -> llmgw.api.v1.FabricStatus
-	7,  // 5: llmgw.api.v1.GetStatusResponse.replicas:type_name -> llmgw.api.v1.ReplicaCount
-	11, // 6: llmgw.api.v1.GetStatusResponse.models:type_name -> llmgw.api.v1.PlacedModel
-	12, // 7: llmgw.api.v1.GetStatusResponse.troubled:type_name -> llmgw.api.v1.TroubledReplica
-	13, // 8: llmgw.api.v1.GetStatusResponse.set_aside:type_name -> llmgw.api.v1.SetAsideModel
-	14, // 9: llmgw.api.v1.GetStatusResponse.certificates:type_name -> llmgw.api.v1.CertificateExpiry
-	5,  // 10: llmgw.api.v1.GetStatusResponse.strays:type_name -> llmgw.api.v1.StrayShard
-	39, // 11: llmgw.api.v1.StrayShard.status:type_name -> llmgw.api.v1.NodeShard
-	38, // 12: llmgw.api.v1.StrayShard.since:type_name -> google.protobuf.Timestamp
+	40, // 0: llmgw.api.v1.GetStatusResponse.at:type_name -> google.protobuf.Timestamp
+	3,  // 1: llmgw.api.v1.GetStatusResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	7,  // 2: llmgw.api.v1.GetStatusResponse.nodes:type_name -> llmgw.api.v1.NamedCount
+	9,  // 3: llmgw.api.v1.GetStatusResponse.classes:type_name -> llmgw.api.v1.CardClass
+	11, // 4: llmgw.api.v1.GetStatusResponse.fabrics:type_name -> llmgw.api.v1.FabricStatus
+	8,  // 5: llmgw.api.v1.GetStatusResponse.replicas:type_name -> llmgw.api.v1.ReplicaCount
+	12, // 6: llmgw.api.v1.GetStatusResponse.models:type_name -> llmgw.api.v1.PlacedModel
+	14, // 7: llmgw.api.v1.GetStatusResponse.troubled:type_name -> llmgw.api.v1.TroubledReplica
+	15, // 8: llmgw.api.v1.GetStatusResponse.set_aside:type_name -> llmgw.api.v1.SetAsideModel
+	16, // 9: llmgw.api.v1.GetStatusResponse.certificates:type_name -> llmgw.api.v1.CertificateExpiry
+	6,  // 10: llmgw.api.v1.GetStatusResponse.strays:type_name -> llmgw.api.v1.StrayShard
+	41, // 11: llmgw.api.v1.StrayShard.status:type_name -> llmgw.api.v1.NodeShard
+	40, // 12: llmgw.api.v1.StrayShard.since:type_name -> google.protobuf.Timestamp
 	0,  // 13: llmgw.api.v1.ReplicaCount.state:type_name -> llmgw.api.v1.ReplicaState
-	9,  // 14: llmgw.api.v1.CardClass.unusable_why:type_name -> llmgw.api.v1.UnusableCards
-	6,  // 15: llmgw.api.v1.FabricStatus.holds:type_name -> llmgw.api.v1.NamedCount
-	38, // 16: llmgw.api.v1.PlacedModel.next_try:type_name -> google.protobuf.Timestamp
-	0,  // 17: llmgw.api.v1.TroubledReplica.state:type_name -> llmgw.api.v1.ReplicaState
-	38, // 18: llmgw.api.v1.TroubledReplica.since:type_name -> google.protobuf.Timestamp
-	38, // 19: llmgw.api.v1.CertificateExpiry.not_after:type_name -> google.protobuf.Timestamp
-	38, // 20: llmgw.api.v1.ListReplicasResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 21: llmgw.api.v1.ListReplicasResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	17, // 22: llmgw.api.v1.ListReplicasResponse.replicas:type_name -> llmgw.api.v1.Replica
-	0,  // 23: llmgw.api.v1.Replica.state:type_name -> llmgw.api.v1.ReplicaState
-	38, // 24: llmgw.api.v1.Replica.since:type_name -> google.protobuf.Timestamp
-	38, // 25: llmgw.api.v1.Replica.created_at:type_name -> google.protobuf.Timestamp
-	18, // 26: llmgw.api.v1.Replica.shards:type_name -> llmgw.api.v1.ReplicaShard
-	39, // 27: llmgw.api.v1.ReplicaShard.status:type_name -> llmgw.api.v1.NodeShard
-	38, // 28: llmgw.api.v1.ExplainPlacementResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 29: llmgw.api.v1.ExplainPlacementResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	11, // 30: llmgw.api.v1.ExplainPlacementResponse.model:type_name -> llmgw.api.v1.PlacedModel
-	21, // 31: llmgw.api.v1.ExplainPlacementResponse.need:type_name -> llmgw.api.v1.ReplicaNeed
-	23, // 32: llmgw.api.v1.ExplainPlacementResponse.next:type_name -> llmgw.api.v1.PlacementDecision
-	29, // 33: llmgw.api.v1.ExplainPlacementResponse.replicas:type_name -> llmgw.api.v1.ExplainedReplica
-	22, // 34: llmgw.api.v1.ReplicaNeed.ranks:type_name -> llmgw.api.v1.RankNeed
-	36, // 35: llmgw.api.v1.ReplicaNeed.labels:type_name -> llmgw.api.v1.ReplicaNeed.LabelsEntry
-	24, // 36: llmgw.api.v1.PlacementDecision.shards:type_name -> llmgw.api.v1.PlacementShard
-	25, // 37: llmgw.api.v1.PlacementDecision.runners:type_name -> llmgw.api.v1.PlacementRunner
-	26, // 38: llmgw.api.v1.PlacementDecision.rejected:type_name -> llmgw.api.v1.NodeRejection
-	28, // 39: llmgw.api.v1.PlacementDecision.fabrics:type_name -> llmgw.api.v1.FabricStanding
-	27, // 40: llmgw.api.v1.NodeRejection.reasons:type_name -> llmgw.api.v1.RejectionReason
-	0,  // 41: llmgw.api.v1.ExplainedReplica.state:type_name -> llmgw.api.v1.ReplicaState
-	24, // 42: llmgw.api.v1.ExplainedReplica.shards:type_name -> llmgw.api.v1.PlacementShard
-	23, // 43: llmgw.api.v1.ExplainedReplica.today:type_name -> llmgw.api.v1.PlacementDecision
-	31, // 44: llmgw.api.v1.WhatIfRequest.add_nodes:type_name -> llmgw.api.v1.WhatIfNode
-	40, // 45: llmgw.api.v1.WhatIfNode.inventory:type_name -> google.protobuf.Struct
-	37, // 46: llmgw.api.v1.WhatIfNode.labels:type_name -> llmgw.api.v1.WhatIfNode.LabelsEntry
-	38, // 47: llmgw.api.v1.WhatIfResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 48: llmgw.api.v1.WhatIfResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	33, // 49: llmgw.api.v1.WhatIfResponse.replicas:type_name -> llmgw.api.v1.WhatIfReplica
-	34, // 50: llmgw.api.v1.WhatIfResponse.new:type_name -> llmgw.api.v1.WhatIfNew
-	35, // 51: llmgw.api.v1.WhatIfResponse.before:type_name -> llmgw.api.v1.PlacementCapacity
-	35, // 52: llmgw.api.v1.WhatIfResponse.after:type_name -> llmgw.api.v1.PlacementCapacity
-	1,  // 53: llmgw.api.v1.WhatIfReplica.fate:type_name -> llmgw.api.v1.ReplicaFate
-	24, // 54: llmgw.api.v1.WhatIfReplica.from:type_name -> llmgw.api.v1.PlacementShard
-	23, // 55: llmgw.api.v1.WhatIfReplica.decision:type_name -> llmgw.api.v1.PlacementDecision
-	23, // 56: llmgw.api.v1.WhatIfNew.decision:type_name -> llmgw.api.v1.PlacementDecision
-	8,  // 57: llmgw.api.v1.PlacementCapacity.classes:type_name -> llmgw.api.v1.CardClass
-	10, // 58: llmgw.api.v1.PlacementCapacity.fabrics:type_name -> llmgw.api.v1.FabricStatus
-	3,  // 59: llmgw.api.v1.PlacementService.GetStatus:input_type -> llmgw.api.v1.GetStatusRequest
-	15, // 60: llmgw.api.v1.PlacementService.ListReplicas:input_type -> llmgw.api.v1.ListReplicasRequest
-	19, // 61: llmgw.api.v1.PlacementService.ExplainPlacement:input_type -> llmgw.api.v1.ExplainPlacementRequest
-	30, // 62: llmgw.api.v1.PlacementService.WhatIf:input_type -> llmgw.api.v1.WhatIfRequest
-	4,  // 63: llmgw.api.v1.PlacementService.GetStatus:output_type -> llmgw.api.v1.GetStatusResponse
-	16, // 64: llmgw.api.v1.PlacementService.ListReplicas:output_type -> llmgw.api.v1.ListReplicasResponse
-	20, // 65: llmgw.api.v1.PlacementService.ExplainPlacement:output_type -> llmgw.api.v1.ExplainPlacementResponse
-	32, // 66: llmgw.api.v1.PlacementService.WhatIf:output_type -> llmgw.api.v1.WhatIfResponse
-	63, // [63:67] is the sub-list for method output_type
-	59, // [59:63] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	10, // 14: llmgw.api.v1.CardClass.unusable_why:type_name -> llmgw.api.v1.UnusableCards
+	7,  // 15: llmgw.api.v1.FabricStatus.holds:type_name -> llmgw.api.v1.NamedCount
+	40, // 16: llmgw.api.v1.PlacedModel.next_try:type_name -> google.protobuf.Timestamp
+	13, // 17: llmgw.api.v1.PlacedModel.scaling:type_name -> llmgw.api.v1.PlacedScaling
+	1,  // 18: llmgw.api.v1.PlacedScaling.state:type_name -> llmgw.api.v1.ModelStanding
+	40, // 19: llmgw.api.v1.PlacedScaling.since:type_name -> google.protobuf.Timestamp
+	0,  // 20: llmgw.api.v1.TroubledReplica.state:type_name -> llmgw.api.v1.ReplicaState
+	40, // 21: llmgw.api.v1.TroubledReplica.since:type_name -> google.protobuf.Timestamp
+	40, // 22: llmgw.api.v1.CertificateExpiry.not_after:type_name -> google.protobuf.Timestamp
+	40, // 23: llmgw.api.v1.ListReplicasResponse.at:type_name -> google.protobuf.Timestamp
+	3,  // 24: llmgw.api.v1.ListReplicasResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	19, // 25: llmgw.api.v1.ListReplicasResponse.replicas:type_name -> llmgw.api.v1.Replica
+	0,  // 26: llmgw.api.v1.Replica.state:type_name -> llmgw.api.v1.ReplicaState
+	40, // 27: llmgw.api.v1.Replica.since:type_name -> google.protobuf.Timestamp
+	40, // 28: llmgw.api.v1.Replica.created_at:type_name -> google.protobuf.Timestamp
+	20, // 29: llmgw.api.v1.Replica.shards:type_name -> llmgw.api.v1.ReplicaShard
+	41, // 30: llmgw.api.v1.ReplicaShard.status:type_name -> llmgw.api.v1.NodeShard
+	40, // 31: llmgw.api.v1.ExplainPlacementResponse.at:type_name -> google.protobuf.Timestamp
+	3,  // 32: llmgw.api.v1.ExplainPlacementResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	12, // 33: llmgw.api.v1.ExplainPlacementResponse.model:type_name -> llmgw.api.v1.PlacedModel
+	23, // 34: llmgw.api.v1.ExplainPlacementResponse.need:type_name -> llmgw.api.v1.ReplicaNeed
+	25, // 35: llmgw.api.v1.ExplainPlacementResponse.next:type_name -> llmgw.api.v1.PlacementDecision
+	31, // 36: llmgw.api.v1.ExplainPlacementResponse.replicas:type_name -> llmgw.api.v1.ExplainedReplica
+	24, // 37: llmgw.api.v1.ReplicaNeed.ranks:type_name -> llmgw.api.v1.RankNeed
+	38, // 38: llmgw.api.v1.ReplicaNeed.labels:type_name -> llmgw.api.v1.ReplicaNeed.LabelsEntry
+	26, // 39: llmgw.api.v1.PlacementDecision.shards:type_name -> llmgw.api.v1.PlacementShard
+	27, // 40: llmgw.api.v1.PlacementDecision.runners:type_name -> llmgw.api.v1.PlacementRunner
+	28, // 41: llmgw.api.v1.PlacementDecision.rejected:type_name -> llmgw.api.v1.NodeRejection
+	30, // 42: llmgw.api.v1.PlacementDecision.fabrics:type_name -> llmgw.api.v1.FabricStanding
+	29, // 43: llmgw.api.v1.NodeRejection.reasons:type_name -> llmgw.api.v1.RejectionReason
+	0,  // 44: llmgw.api.v1.ExplainedReplica.state:type_name -> llmgw.api.v1.ReplicaState
+	26, // 45: llmgw.api.v1.ExplainedReplica.shards:type_name -> llmgw.api.v1.PlacementShard
+	25, // 46: llmgw.api.v1.ExplainedReplica.today:type_name -> llmgw.api.v1.PlacementDecision
+	33, // 47: llmgw.api.v1.WhatIfRequest.add_nodes:type_name -> llmgw.api.v1.WhatIfNode
+	42, // 48: llmgw.api.v1.WhatIfNode.inventory:type_name -> google.protobuf.Struct
+	39, // 49: llmgw.api.v1.WhatIfNode.labels:type_name -> llmgw.api.v1.WhatIfNode.LabelsEntry
+	40, // 50: llmgw.api.v1.WhatIfResponse.at:type_name -> google.protobuf.Timestamp
+	3,  // 51: llmgw.api.v1.WhatIfResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	35, // 52: llmgw.api.v1.WhatIfResponse.replicas:type_name -> llmgw.api.v1.WhatIfReplica
+	36, // 53: llmgw.api.v1.WhatIfResponse.new:type_name -> llmgw.api.v1.WhatIfNew
+	37, // 54: llmgw.api.v1.WhatIfResponse.before:type_name -> llmgw.api.v1.PlacementCapacity
+	37, // 55: llmgw.api.v1.WhatIfResponse.after:type_name -> llmgw.api.v1.PlacementCapacity
+	2,  // 56: llmgw.api.v1.WhatIfReplica.fate:type_name -> llmgw.api.v1.ReplicaFate
+	26, // 57: llmgw.api.v1.WhatIfReplica.from:type_name -> llmgw.api.v1.PlacementShard
+	25, // 58: llmgw.api.v1.WhatIfReplica.decision:type_name -> llmgw.api.v1.PlacementDecision
+	25, // 59: llmgw.api.v1.WhatIfNew.decision:type_name -> llmgw.api.v1.PlacementDecision
+	9,  // 60: llmgw.api.v1.PlacementCapacity.classes:type_name -> llmgw.api.v1.CardClass
+	11, // 61: llmgw.api.v1.PlacementCapacity.fabrics:type_name -> llmgw.api.v1.FabricStatus
+	4,  // 62: llmgw.api.v1.PlacementService.GetStatus:input_type -> llmgw.api.v1.GetStatusRequest
+	17, // 63: llmgw.api.v1.PlacementService.ListReplicas:input_type -> llmgw.api.v1.ListReplicasRequest
+	21, // 64: llmgw.api.v1.PlacementService.ExplainPlacement:input_type -> llmgw.api.v1.ExplainPlacementRequest
+	32, // 65: llmgw.api.v1.PlacementService.WhatIf:input_type -> llmgw.api.v1.WhatIfRequest
+	5,  // 66: llmgw.api.v1.PlacementService.GetStatus:output_type -> llmgw.api.v1.GetStatusResponse
+	18, // 67: llmgw.api.v1.PlacementService.ListReplicas:output_type -> llmgw.api.v1.ListReplicasResponse
+	22, // 68: llmgw.api.v1.PlacementService.ExplainPlacement:output_type -> llmgw.api.v1.ExplainPlacementResponse
+	34, // 69: llmgw.api.v1.PlacementService.WhatIf:output_type -> llmgw.api.v1.WhatIfResponse
+	66, // [66:70] is the sub-list for method output_type
+	62, // [62:66] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_api_v1_placement_proto_init() }
@@ -3321,15 +3582,16 @@ func file_llmgw_api_v1_placement_proto_init() {
 	file_llmgw_api_v1_nodes_proto_init()
 	file_llmgw_api_v1_placement_proto_msgTypes[0].OneofWrappers = []any{}
 	file_llmgw_api_v1_placement_proto_msgTypes[6].OneofWrappers = []any{}
-	file_llmgw_api_v1_placement_proto_msgTypes[15].OneofWrappers = []any{}
-	file_llmgw_api_v1_placement_proto_msgTypes[19].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[10].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[16].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_llmgw_api_v1_placement_proto_rawDesc), len(file_llmgw_api_v1_placement_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   36,
+			NumEnums:      3,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ type gauges struct {
 	cards                                     *prometheus.Desc
 	fabricNodes, fabricWhole, fabricFreeCards *prometheus.Desc
 	wanted, ready, unplaced, failures         *prometheus.Desc
+	awake, waiting, load, thrash              *prometheus.Desc
 	replicas, idle, inFlight                  *prometheus.Desc
 }
 
@@ -52,6 +53,10 @@ func newGauges(p *Plane) *gauges {
 		ready:    desc("model_replicas_ready", "Replicas of a model that serve and are to stay.", "model"),
 		unplaced: desc("model_unplaced", "1 for a model of which a replica is missing that no place was found for.", "model"),
 		failures: desc("model_start_failures", "Starts of a model that failed in a row.", "model"),
+		awake:    desc("model_state", "1 for the state that a model is in for who asks for it: off, asleep, loading, serving, failing, unplaced.", "model", "state"),
+		waiting:  desc("model_waiting_requests", "Requests that wait for a replica of a model to come up, or for room at those that serve.", "model"),
+		load:     desc("model_load_ratio", "How full the replicas of a model are, of what their engines run at once; above 1 where more waits. Absent where no router has said.", "model"),
+		thrash:   desc("model_thrash_total", "How often a model was loaded again within ten minutes of making room for another one, since this control plane began to order.", "model"),
 		replicas: desc("replicas", "Replicas by model and state; states of which there are none are absent.", "model", "state"),
 		idle:     desc("replica_idle_seconds", "For how long nothing has shown that a replica works. Absent where nobody has seen it work, which is not idle.", "model", "replica"),
 		inFlight: desc("replica_in_flight", "Requests that routers have at a replica. Absent where a router has not said.", "model", "replica"),
@@ -62,7 +67,8 @@ func newGauges(p *Plane) *gauges {
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		g.leads, g.nodeReady, g.nodeWanted, g.nodeMemory, g.nodeAvailable, g.gpuTotal, g.gpuUsed, g.gpuBusy, g.gpuUsable,
-		g.cards, g.fabricNodes, g.fabricWhole, g.fabricFreeCards, g.wanted, g.ready, g.unplaced, g.failures, g.replicas, g.idle, g.inFlight,
+		g.cards, g.fabricNodes, g.fabricWhole, g.fabricFreeCards, g.wanted, g.ready, g.unplaced, g.failures,
+		g.awake, g.waiting, g.load, g.thrash, g.replicas, g.idle, g.inFlight,
 	} {
 		ch <- d
 	}
@@ -150,6 +156,13 @@ func (g *gauges) models(to sink, v *reconcile.View) {
 		to.number(g.ready, float64(m.Ready), m.Name)
 		to.flag(g.unplaced, m.Unplaced != nil || m.Problem != "", m.Name)
 		to.number(g.failures, float64(m.Failures), m.Name)
+		if m.Since.IsZero() {
+			continue
+		}
+		to.number(g.awake, 1, m.Name, m.State.String())
+		to.number(g.waiting, float64(m.Waiting+m.Queued), m.Name)
+		measured(to, g.load, pointer(m.Load), m.Name)
+		to.count(g.thrash, float64(m.Thrashed), m.Name)
 	}
 	counts := make(map[[2]string]int)
 	for i := range v.Replicas {
@@ -170,6 +183,10 @@ type sink struct{ ch chan<- prometheus.Metric }
 
 func (s sink) number(d *prometheus.Desc, v float64, labels ...string) {
 	s.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func (s sink) count(d *prometheus.Desc, v float64, labels ...string) {
+	s.ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 }
 
 func (s sink) flag(d *prometheus.Desc, is bool, labels ...string) { s.number(d, value(is), labels...) }

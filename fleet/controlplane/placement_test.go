@@ -93,15 +93,19 @@ func TestStatus(t *testing.T) {
 			WholeFreeNodes: 2,
 			Replicas:       []*apipb.ReplicaCount{{State: apipb.ReplicaState_REPLICA_STATE_READY, Count: 1}},
 			Models: []*apipb.PlacedModel{
-				{Name: "big", Wanted: 1, Ready: 1, IdleSeconds: -1},
-				{Name: "huge", Wanted: 1, IdleSeconds: -1},
+				{Name: "big", Wanted: 1, Ready: 1, IdleSeconds: -1, Scaling: &apipb.PlacedScaling{
+					State: apipb.ModelStanding_MODEL_STANDING_SERVING, Floor: 1, Max: 1, Why: "at least 1 run", AskedSeconds: -1, LoadSeconds: 10, IdleTimeoutSeconds: 900,
+				}},
+				{Name: "huge", Wanted: 1, IdleSeconds: -1, Scaling: &apipb.PlacedScaling{
+					State: apipb.ModelStanding_MODEL_STANDING_UNPLACED, Floor: 1, Max: 1, Why: "at least 1 run", AskedSeconds: -1, LoadSeconds: -1, IdleTimeoutSeconds: 900,
+				}},
 			},
 			SetAside:     []*apipb.SetAsideModel{{Name: "odd", Why: []string{"its name is taken"}}},
 			Certificates: []*apipb.CertificateExpiry{{Use: "agent_listener", Name: "cp-1", NotAfter: &timestamppb.Timestamp{Seconds: 2e9}}},
 		}
 		slices.SortFunc(want.GetFabrics(), func(a, b *apipb.FabricStatus) int { return strings.Compare(a.GetFabric(), b.GetFabric()) })
 		if diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(&apipb.GetStatusResponse{}, "at", "standing"),
-			protocmp.IgnoreFields(&apipb.PlacedModel{}, "unplaced")); diff != "" {
+			protocmp.IgnoreFields(&apipb.PlacedModel{}, "unplaced"), protocmp.IgnoreFields(&apipb.PlacedScaling{}, "since")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if why := got.GetModels()[1].GetUnplaced(); !strings.Contains(why, "no fabric holds all 3 ranks") {

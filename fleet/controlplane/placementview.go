@@ -156,6 +156,7 @@ func modelViews(s *reconcile.Snapshot) map[string]*apipb.PlacedModel {
 			Name: m.Name, Wanted: number(m.Wanted), Ready: number(m.Ready), Coming: number(m.Coming), Leaving: number(m.Leaving), Lost: number(m.Lost),
 			Problem: m.Problem, Failures: number(m.Failures), Failure: m.Reason, IdleSeconds: seconds(idleOf(m.Name, s.View)),
 		}
+		view.Scaling = scalingView(m)
 		if m.Unplaced != nil {
 			view.Unplaced, view.CouldEver = m.Unplaced.Why, m.Unplaced.CouldEver
 		}
@@ -165,6 +166,39 @@ func modelViews(s *reconcile.Snapshot) map[string]*apipb.PlacedModel {
 		out[m.Name] = view
 	}
 	return out
+}
+
+func scalingView(m *reconcile.ModelView) *apipb.PlacedScaling {
+	if m.Since.IsZero() {
+		return nil
+	}
+	out := &apipb.PlacedScaling{
+		State: modelStanding(m.State), Floor: number(m.Floor), Max: number(m.Max), Why: m.Why, Since: timestamppb.New(m.Since), Prewarm: m.Prewarm,
+		AskedSeconds: seconds(m.Asked), Waiting: number(m.Waiting), Queued: number(m.Queued), LoadSeconds: seconds(m.LoadTime), Thrashed: number(m.Thrashed),
+		IdleTimeoutSeconds: m.IdleTimeout.Seconds(),
+	}
+	if load, known := m.Load.Get(); known {
+		out.Load = &load
+	}
+	return out
+}
+
+func modelStanding(s reconcile.ModelState) apipb.ModelStanding {
+	switch s {
+	case reconcile.ModelOff:
+		return apipb.ModelStanding_MODEL_STANDING_OFF
+	case reconcile.ModelAsleep:
+		return apipb.ModelStanding_MODEL_STANDING_ASLEEP
+	case reconcile.ModelLoading:
+		return apipb.ModelStanding_MODEL_STANDING_LOADING
+	case reconcile.ModelServing:
+		return apipb.ModelStanding_MODEL_STANDING_SERVING
+	case reconcile.ModelFailing:
+		return apipb.ModelStanding_MODEL_STANDING_FAILING
+	case reconcile.ModelUnplaced:
+		return apipb.ModelStanding_MODEL_STANDING_UNPLACED
+	}
+	return apipb.ModelStanding_MODEL_STANDING_UNSPECIFIED
 }
 
 // idleOf is for how long nobody has asked for a model. It is known if it is of

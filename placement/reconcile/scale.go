@@ -77,11 +77,16 @@ func (c *Core) scale(m *model) {
 		in.NoRoom = m.unplaced.Why
 	}
 	in.Idle = c.idleAll(m.kin.fresh)
+	m.scaled = m.scaler.Step(c.scaleConfig(m), in)
+	m.count = m.scaled.Want
+}
+
+// scaleConfig is how it is decided for a model.
+func (c *Core) scaleConfig(m *model) scale.Config {
 	cfg := c.cfg.Scale
 	cfg.IdleTimeout = cmp.Or(m.scaling.IdleTimeout, cfg.IdleTimeout)
 	cfg.TargetLoad = cmp.Or(m.scaling.TargetLoad, cfg.TargetLoad)
-	m.scaled = m.scaler.Step(cfg, in)
-	m.count = m.scaled.Want
+	return cfg
 }
 
 // asked is for how long nobody has asked for a model.

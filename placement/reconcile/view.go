@@ -43,6 +43,8 @@ type ModelView struct {
 	// LoadTime is how long a replica takes to be ready, by the last ones. Not known:
 	// none was loaded.
 	LoadTime engines.Opt[time.Duration]
+	// IdleTimeout is how long nobody may use what runs above Floor until it is stopped.
+	IdleTimeout time.Duration
 	// Thrashed is how often one was loaded again soon after it had been ended for
 	// another model's sake.
 	Thrashed int
@@ -93,7 +95,7 @@ func (c *Core) View() *View {
 		}
 		v.Models = append(v.Models, ModelView{
 			Name: m.name, State: m.told.State, Wanted: m.count, Floor: m.floor, Max: m.scaling.Max, Why: m.scaled.Why, Since: m.scaled.At, Prewarm: m.prewarm,
-			Asked: c.asked(m), Load: m.demand.Load, Waiting: m.demand.Waiting, Queued: m.demand.Queued, LoadTime: m.loads.estimate(""), Thrashed: m.thrashed,
+			Asked: c.asked(m), Load: m.demand.Load, Waiting: m.demand.Waiting, Queued: m.demand.Queued, LoadTime: m.loads.estimate(""), Thrashed: m.thrashed, IdleTimeout: c.scaleConfig(m).IdleTimeout,
 			Wish: m.wish, Problem: m.problem, Unplaced: m.unplaced, Failures: m.failures, Reason: m.reason, After: m.after,
 		})
 	}

@@ -42,6 +42,9 @@ func writeExplained(w io.Writer, e *apipb.ExplainPlacementResponse) error {
 		writeLeads(w, e.GetStanding())
 	}
 	fmt.Fprintf(w, "%s: %d wanted, %d ready, %d coming, %d leaving, %d lost\n", m.GetName(), m.GetWanted(), m.GetReady(), m.GetComing(), m.GetLeaving(), m.GetLost())
+	if text := scalingText(m, e.GetAt()); text != "" {
+		fmt.Fprintln(w, text)
+	}
 	for _, line := range modelTroubles(m, e.GetAt()) {
 		fmt.Fprintln(w, line)
 	}

@@ -47,7 +47,10 @@ func (*fakePlacement) GetStatus(context.Context, *apipb.GetStatusRequest) (*apip
 		},
 		Replicas: []*apipb.ReplicaCount{{State: apipb.ReplicaState_REPLICA_STATE_READY, Count: 2}, {State: apipb.ReplicaState_REPLICA_STATE_LOST, Count: 1}},
 		Models: []*apipb.PlacedModel{
-			{Name: "big", Wanted: 2, Ready: 2, IdleSeconds: 7200},
+			{Name: "big", Wanted: 2, Ready: 2, IdleSeconds: 7200, Scaling: &apipb.PlacedScaling{
+				State: apipb.ModelStanding_MODEL_STANDING_SERVING, Floor: 1, Max: 4, Why: "1 are 95 % full, for 30s", Since: ago(5 * time.Minute), Load: new(0.62),
+				AskedSeconds: 7200, LoadSeconds: 1200, IdleTimeoutSeconds: 900, Thrashed: 3, Queued: 2, Prewarm: "@daily",
+			}},
 			{Name: "huge", Wanted: 1, IdleSeconds: -1, Unplaced: "no fabric holds all 3 ranks"},
 			{
 				Name: "small", Wanted: 1, Lost: 1, IdleSeconds: -1, Unplaced: "0 of 4 nodes fit", CouldEver: true, Failures: 2, Failure: "out of memory",
@@ -58,7 +61,7 @@ func (*fakePlacement) GetStatus(context.Context, *apipb.GetStatusRequest) (*apip
 			{Replica: "small-a", Model: "small", State: apipb.ReplicaState_REPLICA_STATE_LOST, Since: ago(3 * time.Minute), Reason: "node gpu-9 is lost"},
 			{Replica: "big-b", Model: "big", State: apipb.ReplicaState_REPLICA_STATE_READY, Since: ago(time.Hour), Held: "node gpu-8 is lost", Leaving: "node gpu-8 is drained"},
 		},
-		SetAside:     []*apipb.SetAsideModel{{Name: "odd", Why: []string{"its name is taken"}}},
+		SetAside: []*apipb.SetAsideModel{{Name: "odd", Why: []string{"its name is taken"}}},
 		Strays: []*apipb.StrayShard{
 			{Node: "gpu-2", Since: ago(2 * time.Minute), Held: "routers have requests there", Status: &apipb.NodeShard{Replica: "old-x", State: "ready"}},
 			{Node: "gpu-3", Since: ago(time.Minute), Status: &apipb.NodeShard{Replica: "old-x", Rank: 1, State: "stopping"}},
@@ -159,8 +162,11 @@ func TestCtlPlacement(t *testing.T) {
 			"\ncertificate cp-1 (agent_listener) expires in 20d, on 2026-03-22",
 		}},
 		{[]string{"models"}, []string{
-			"MODEL  WANTED  READY  COMING  LEAVING  LOST  IDLE  NEXT TRY\n", "big    2       2      0       0        0     2h0m  -\n",
-			"small  1       0      0       0        1     -     40s\n", "\nhuge has no place",
+			"MODEL  STATE    WANTED  OF   READY  COMING  LEAVING  LOST  FULL  WAITING  IDLE  NEXT TRY\n",
+			"big    serving  2       1-4  2      0       0        0     62%   2        2h0m  -\n",
+			"\nbig was loaded again 3 times within 10m of making room for another model: more is asked for than the cards hold\n",
+			"\nbig: a load takes 20m, and it is stopped after 15m without use; raise scaling.idle_timeout\n",
+			"small  -        1       -    0      0       0        1     -     0        -     40s\n", "\nhuge has no place",
 		}},
 		{[]string{"replicas"}, []string{
 			"big-a    big    ready   1h0m  east    10.0.0.1:20000  2          0s\n", "small-a  small  failed  3s    -       -               -          -\n",

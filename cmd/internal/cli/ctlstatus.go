@@ -157,6 +157,7 @@ func modelTroubles(m *apipb.PlacedModel, at *timestamppb.Timestamp) []string {
 	case m.GetUnplaced() != "":
 		out = append(out, fmt.Sprintf("%s has no place: %s", m.GetName(), m.GetUnplaced()))
 	}
+	out = append(out, scalingTroubles(m)...)
 	if m.GetFailures() > 0 {
 		text := fmt.Sprintf("%s failed %s in a row: %s", m.GetName(), times(m.GetFailures()), cmp.Or(m.GetFailure(), "why is not known"))
 		if m.GetNextTry() != nil {
@@ -218,14 +219,14 @@ func writePlacedModels(w io.Writer, s *apipb.GetStatusResponse) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "MODEL\tWANTED\tREADY\tCOMING\tLEAVING\tLOST\tIDLE\tNEXT TRY")
+	fmt.Fprintln(t, "MODEL\tSTATE\tWANTED\tOF\tREADY\tCOMING\tLEAVING\tLOST\tFULL\tWAITING\tIDLE\tNEXT TRY")
 	for _, m := range s.GetModels() {
 		next := "-"
 		if m.GetNextTry() != nil {
 			next = since(m.GetNextTry(), s.GetAt())
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", m.GetName(), m.GetWanted(), m.GetReady(), m.GetComing(), m.GetLeaving(), m.GetLost(),
-			idle(m.GetIdleSeconds()), next)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\t%d\t%s\t%s\n", m.GetName(), standing(m.GetScaling()), m.GetWanted(), bounds(m.GetScaling()),
+			m.GetReady(), m.GetComing(), m.GetLeaving(), m.GetLost(), full(m.GetScaling()), m.GetScaling().GetWaiting()+m.GetScaling().GetQueued(), idle(m.GetIdleSeconds()), next)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -237,6 +238,65 @@ func writePlacedModels(w io.Writer, s *apipb.GetStatusResponse) error {
 	}
 	_, err := fmt.Fprint(w, "\n")
 	return err
+}
+
+// standing is how a model stands for who asks for it, in a word.
+func standing(s *apipb.PlacedScaling) string {
+	if s.GetState() == apipb.ModelStanding_MODEL_STANDING_UNSPECIFIED {
+		return "-"
+	}
+	return strings.ToLower(strings.TrimPrefix(s.GetState().String(), "MODEL_STANDING_"))
+}
+
+// bounds are between how many replicas a model runs now.
+func bounds(s *apipb.PlacedScaling) string {
+	switch {
+	case s == nil:
+		return "-"
+	case s.GetFloor() == s.GetMax():
+		return fmt.Sprint(s.GetMax())
+	}
+	return fmt.Sprintf("%d-%d", s.GetFloor(), s.GetMax())
+}
+
+// full is how full a model's replicas are.
+func full(s *apipb.PlacedScaling) string {
+	if s == nil || s.Load == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", 100*s.GetLoad())
+}
+
+// scalingText says what the number of a model's replicas is by; "": nothing to say.
+func scalingText(m *apipb.PlacedModel, at *timestamppb.Timestamp) string {
+	s := m.GetScaling()
+	if s == nil {
+		return ""
+	}
+	text := fmt.Sprintf("it is %s; %d of %s wanted for %s: %s", standing(s), m.GetWanted(), bounds(s), since(at, s.GetSince()), s.GetWhy())
+	if s.GetPrewarm() != "" {
+		text += fmt.Sprintf("; the schedule %q holds %d", s.GetPrewarm(), s.GetFloor())
+	}
+	if d := idleTime(s.GetAskedSeconds()); d >= 0 {
+		text += "; last asked for " + lasting(d) + " ago"
+	}
+	if d := idleTime(s.GetLoadSeconds()); d >= 0 {
+		text += "; a load takes " + lasting(d)
+	}
+	return text
+}
+
+// scalingTroubles are what of a model's scaling a person should look at.
+func scalingTroubles(m *apipb.PlacedModel) (out []string) {
+	s := m.GetScaling()
+	if n := s.GetThrashed(); n > 0 {
+		out = append(out, fmt.Sprintf("%s was loaded again %s within 10m of making room for another model: more is asked for than the cards hold", m.GetName(), times(n)))
+	}
+	idles, loads := idleTime(s.GetIdleTimeoutSeconds()), idleTime(s.GetLoadSeconds())
+	if s.GetFloor() < s.GetMax() && loads > idles {
+		out = append(out, fmt.Sprintf("%s: a load takes %s, and it is stopped after %s without use; raise scaling.idle_timeout", m.GetName(), lasting(loads), lasting(idles)))
+	}
+	return out
 }
 
 // bar shows what cards of a class are: # taken, o occupied by others, x unusable,
