@@ -220,10 +220,13 @@ func TestAllOfItArrives(t *testing.T) {
 				DType: "bfloat16", KVCacheDType: "fp8", Quantization: "awq", PriorityScheduling: true, KVEvents: true,
 				Options: map[string]string{"a": "1"}, ExtraArgs: []string{"--x", "y: z"}, Env: map[string]string{"A": "yes"}, LoadTimeout: 90 * time.Minute, StopGrace: 1500 * time.Millisecond,
 			},
-			Scaling:   &catalog.Scaling{Min: 1, Max: 3},
+			Scaling: &catalog.Scaling{
+				Min: 1, Max: 3, IdleTimeout: time.Minute, TargetLoad: 0.5,
+				Prewarm: []catalog.Prewarm{{Cron: "0 8 * * 1-5", Timezone: "Europe/Berlin", For: 10 * time.Hour, Min: 2}},
+			},
 			Placement: &catalog.Placement{Nodes: []string{"n1"}, Labels: map[string]string{"a": "true"}, Classes: []string{"H100"}, Spread: "rack", Apart: []string{"n"}, CardMemoryBytes: 80 << 30, HostMemoryBytes: 1},
 		}
-		everyFieldIsSet(t, m, *m.Scaling, *m.Placement)
+		everyFieldIsSet(t, m, *m.Scaling, m.Scaling.Prewarm[0], *m.Placement)
 		if err := p.SetModels([]catalog.Model{m, {Name: "n"}}); err != nil {
 			t.Fatal(err)
 		}
