@@ -240,9 +240,11 @@ func (c *Core) add(r *replica) {
 func (c *Core) claim(r *replica) {
 	shards := r.row.Shards
 	if r.row.State != Placed {
-		shards = slices.Clone(shards)
-		for i := range shards {
-			shards[i].Ports, shards[i].HostBytes = 0, 0
+		shards = nil
+		for i, s := range r.shards {
+			if !s.freed {
+				shards = append(shards, placement.ShardPlace{Node: r.row.Shards[i].Node, Cards: r.row.Shards[i].Cards})
+			}
 		}
 	}
 	c.cluster.Claim(placement.Claim{Replica: r.row.ID, Model: r.row.Model, Fabric: r.row.Fabric, Shards: shards, Apart: r.apart})

@@ -1,6 +1,9 @@
 package reconcile
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // drain waits until a replica that gets no more requests has none, or the grace
 // is over.
@@ -25,24 +28,27 @@ func (c *Core) drain(r *replica) {
 }
 
 // idle reports whether a replica is known to have nothing to do: no router that
-// lives has a request there, and its engine, if it tells, neither.
+// lives has a request there, and its engine, if it tells, neither. What a machine
+// that is lost said last is no word of it.
 func (c *Core) idle(r *replica) bool {
 	if !r.use.InFlight.Is(0) {
 		return false
 	}
 	status := r.leads().status
-	if status == nil {
+	if status == nil || c.lost(r.leads().place.Node) {
 		return true
 	}
 	none := func(n *int) bool { return n == nil || *n == 0 }
 	return none(status.Running) && none(status.Waiting)
 }
 
-// end has every shard of a replica ended, and forgets it when all are.
+// end has every shard of a replica ended, and forgets it when all are. Where one
+// takes its time, as on a machine that is away, the others' cards come free before.
 func (c *Core) end(r *replica) {
-	gone := true
+	gone, free := true, false
 	for _, s := range r.shards {
 		if s.ended() {
+			free = free || !s.freed
 			continue
 		}
 		n := c.node(s.place.Node)
@@ -59,6 +65,9 @@ func (c *Core) end(r *replica) {
 		})
 	}
 	if !gone {
+		if free {
+			c.giveUp(r)
+		}
 		return
 	}
 	if !r.written {
@@ -68,5 +77,30 @@ func (c *Core) end(r *replica) {
 	if r.remove.due(c.now, c.cfg.OrderRetry) && !r.put.open {
 		r.remove.given(c.now)
 		c.give(Order{Kind: RemoveRow, Replica: r.row.ID, Generation: r.row.Generation})
+	}
+}
+
+// giveUp takes the cards of shards that have ended out of the replica's row. They are
+// free once that is stored: two rows never share a card.
+func (c *Core) giveUp(r *replica) {
+	r.row.Shards = slices.Clone(r.row.Shards)
+	for i, s := range r.shards {
+		if s.ended() && len(r.row.Shards[i].Cards) > 0 {
+			r.row.Shards[i].Cards, r.dirty = nil, true
+		}
+	}
+}
+
+// free gives what a replica that ends has given up in its stored row to others.
+func (c *Core) free(r *replica, stored *Row) {
+	changed := false
+	for i, s := range r.shards {
+		if !s.freed && s.ended() && len(stored.Shards[i].Cards) == 0 {
+			s.freed, s.place.Cards, changed = true, nil, true
+		}
+	}
+	if changed {
+		c.claim(r)
+		c.space++
 	}
 }

@@ -83,6 +83,46 @@ func TestNodeKilled(t *testing.T) {
 	}
 }
 
+// The machine of the rank that serves dies in the middle of requests: what it said
+// last, that it has some, keeps nothing. The machine that is left has nothing of the
+// replica, and takes another one, also after a restart, while the dead one is away.
+func TestSurvivorIsFree(t *testing.T) {
+	w := newWorld(t, 1)
+	w.nodes("a", 2, 8)
+	w.nodes("b", 2, 8)
+	w.setModels(simModel("big", 2, 2, 8))
+	w.startPlane()
+	w.until(60, "two replicas serve", func() bool { return w.serves("big") == 2 })
+	gone := w.core.View().Replicas[0]
+	dead, left := w.machine(gone.Shards[0].Node), w.machine(gone.Shards[1].Node)
+	dead.shards[engines.ShardID{Replica: gone.ID}].status.Running = new(2)
+	w.forSeconds(5)
+	dead.kill()
+	killed := w.now
+	w.until(62, "it is lost", func() bool { return w.replica(gone.ID).State == reconcile.Lost })
+	w.until(60, "nothing of it runs on the machine that is left", func() bool {
+		p := left.shards[engines.ShardID{Replica: gone.ID, Rank: 1}]
+		return p == nil || !p.status.State.Runs()
+	})
+	if took := w.now.Sub(killed); took > 90*time.Second {
+		t.Errorf("what was left of it ran for %v; want the time to lose and to replace it", took)
+	}
+	w.setModels(simModel("big", 2, 2, 8), simModel("whole", 1, 1, 8))
+	w.until(60, "a model of the whole machine serves there", func() bool { return w.serves("whole") == 1 })
+	if at := w.on(left.id); w.replica(at).Model != "whole" && w.replica(at).ID != gone.ID {
+		t.Errorf("%s has %s", left.id, at)
+	}
+	starts := w.starts
+	w.stopPlane()
+	w.startPlane()
+	w.forSeconds(120)
+	if w.serves("whole") != 1 || w.serves("big") != 2 || w.starts != starts {
+		t.Errorf("after a restart %d and %d serve, and %d shards were started", w.serves("whole"), w.serves("big"), w.starts-starts)
+	}
+	dead.revive()
+	w.until(60, "its row is gone when the machine is back", func() bool { return len(w.store) == 3 })
+}
+
 // Silence shorter than what counts as lost changes nothing.
 func TestBlip(t *testing.T) {
 	w := reference(t)

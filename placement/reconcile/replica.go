@@ -59,6 +59,9 @@ type shard struct {
 	// is one that ends a replica. Zero: it is not so.
 	absent, bad time.Time
 
+	// freed: it has ended, and the stored row gives its cards to others.
+	freed bool
+
 	start, stop, drain attempt
 	drained            bool
 }

@@ -84,6 +84,9 @@ func (c *Core) rowResult(res *Result) {
 	r.address, r.start = res.Order.Row.Address, res.Order.Row.Start
 	if res.Outcome == Done {
 		r.stored = true
+		if r.row.State.ends() {
+			c.free(r, res.Order.Row)
+		}
 		return
 	}
 	r.dirty = true

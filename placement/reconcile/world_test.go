@@ -547,6 +547,17 @@ func (w *world) check(v *reconcile.View) {
 			w.t.Fatalf("%v: %s is on two fabrics: %+v", w.now, r.ID, r.Shards)
 		}
 	}
+	stored := map[string]string{}
+	for id, row := range w.store {
+		for _, s := range row.Shards {
+			for _, card := range s.Cards {
+				if other := stored[card]; other != "" {
+					w.t.Fatalf("%v: the rows of %s and of %s both have card %s", w.now, id, other, card)
+				}
+				stored[card] = id
+			}
+		}
+	}
 	for _, m := range v.Models {
 		if m.Wanted > m.Max || m.Wanted < m.Floor {
 			w.t.Fatalf("%v: %d of %s are wanted, of %d to %d", w.now, m.Wanted, m.Name, m.Floor, m.Max)
