@@ -181,6 +181,7 @@ func TestStatusesAtFault(t *testing.T) {
 				t.Errorf("error %v; want %q", err, want)
 			}
 		}
+		time.Sleep(time.Second) // what comes right after a version is gathered
 		shows(t, g, "m=failing")
 		got, _ := g.state().Status("m")
 		if !strings.HasPrefix(got.Reason, "no room  [31mé") || len(got.Reason) > feed.MaxTextBytes || len(got.Reason) < feed.MaxTextBytes-4 || got.Progress != "" {
