@@ -7,6 +7,31 @@ import (
 	"github.com/llmgw/llmgw/router/openai"
 )
 
+// wakes waits until m can serve the request, if that is to be hoped for. What refers to
+// one endpoint is not served by another, and waits for none.
+func (c *call) wakes(m Model) *openai.Error {
+	waker := c.rt.deps.Waker
+	if waker == nil || c.pin != "" {
+		return nil
+	}
+	if c.lease != nil {
+		c.release(time.Now())
+	}
+	c.wake.Model = m.Name
+	if err := waker.Wake(c.ctx(), &c.wake); err != nil {
+		return c.hookError("wake", err)
+	}
+	return nil
+}
+
+// noEndpoint is the end of a request that nothing serves.
+func (c *call) noEndpoint(why *openai.Error) *openai.Error {
+	if c.out.Result != ResultCanceled {
+		c.out.Result = ResultNoEndpoint
+	}
+	return why
+}
+
 // admit waits until the request may run on engines of m. The lease that it has
 // for another model's is given back first: a request that waits holds nothing
 // that others wait for.

@@ -44,6 +44,7 @@ type call struct {
 	headers  Headers // nil: nobody has something to say in the answer's
 	lease    Lease
 	admitted time.Time          // if that was just now; else zero
+	wake     Wake               // how long it has waited for models
 	prompt   Prompt             // nil: not looked up
 	pin      string             // the only endpoint that may be asked; empty: any
 	store    bool               // the answer may be stored by its engine
@@ -65,6 +66,7 @@ func (c *call) begin(rt *Router, w http.ResponseWriter, r *http.Request, start t
 	c.last, c.kind, c.again, c.metrics = nil, 0, 0, nil
 	c.charge, c.headers, c.lease, c.admitted, c.shared, c.whole, c.broken = nil, nil, nil, time.Time{}, false, false, false
 	c.spool, c.pin, c.store, c.prompt = nil, "", false, nil
+	c.wake = Wake{Arrived: start, Deadline: start.Add(rt.cfg.Total)}
 	c.out = Outcome{ID: c.id, ClientID: !own, Identity: &c.identity, Path: c.route.label, Work: c.route.work, Start: start}
 }
 
@@ -79,7 +81,7 @@ func (c *call) end() {
 	c.rt, c.w, c.req, c.metrics, c.last = nil, nil, nil, nil, nil
 	c.charge, c.headers, c.lease, c.at, c.spool = nil, nil, nil, nil, nil
 	c.body, c.identity, c.out = body{}, Identity{}, Outcome{}
-	c.send, c.sched = proxy.Request{}, schedule.Request{}
+	c.send, c.sched, c.wake = proxy.Request{}, schedule.Request{}, Wake{}
 	c.tap.call, c.tap.stores = nil, nil
 }
 

@@ -16,16 +16,28 @@ import (
 )
 
 // dispatch sends the request to endpoints of m, then of its fallbacks, until one
-// answers.
-func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
+// answers. asleep is why m itself is not asked; nil: it is.
+func (c *call) dispatch(catalog Catalog, m Model, data []byte, asleep *openai.Error) *openai.Error {
 	c.beginPrompt(data)
 	c.request()
-	done, spent := c.try(m, data)
+	done, spent := false, false
+	if asleep == nil {
+		done, spent = c.try(m, data)
+	}
 	spent = spent || c.pin != "" // what it refers to is nowhere else
 	var refused *openai.Error    // by the admission of a fallback
 	for i := 0; !done && !spent && i < len(m.Fallbacks); i++ {
 		f, ok := catalog.Resolve(m.Fallbacks[i])
 		if !ok || !c.identity.allows(f.Name) {
+			continue
+		}
+		if err := c.wakes(f); err != nil {
+			if c.out.Result == ResultCanceled {
+				return err
+			}
+			if asleep == nil || asleep.NoRetry {
+				asleep = err // of what may come the client is told
+			}
 			continue
 		}
 		if err := c.admit(f); err != nil {
@@ -49,6 +61,8 @@ func (c *call) dispatch(catalog Catalog, m Model, data []byte) *openai.Error {
 		return exchangeError(c.kind)
 	case refused != nil:
 		return refused
+	case asleep != nil:
+		return c.noEndpoint(asleep)
 	}
 	c.out.Result = ResultNoEndpoint
 	if c.pin != "" {

@@ -2,7 +2,7 @@
 // what a client of an OpenAI or Anthropic API sends, finds the model, asks the
 // hooks, chooses an engine, relays the answer, and says what became of it.
 //
-//	identify -> read, peek -> resolve, authorise -> charge -> admit
+//	identify -> read, peek -> resolve, authorise -> charge -> wake, admit
 //	   -> [ schedule -> send -> relay ]  further endpoints, then fallbacks,
 //	   -> settle, record                 until a byte has reached the client
 //
@@ -16,7 +16,7 @@
 // A stored response is one engine's; the router remembers whose, and sends what
 // refers to it there or nowhere.
 //
-// What it does not do: it knows no keys, limits or bands (five hooks do, see
+// What it does not do: it knows no keys, limits or bands (six hooks do, see
 // [Deps]; they refuse a request with an [*openai.Error], and any other error of
 // theirs is a 503), starts no engine, and measures none (package scrape does). It holds
 // no lock while a request runs, and one snapshot of the endpoints and one of the

@@ -9,8 +9,7 @@ import (
 	"github.com/llmgw/llmgw/router/schedule"
 )
 
-// The five hooks are where other parts of a gateway plug in. Each has one
-// method; a nil hook in [Deps] is one that lets everything pass and keeps
+// The hooks are where other parts of a gateway plug in. Each has one method; a nil hook in [Deps] is one that lets everything pass and keeps
 // nothing. They may be called concurrently. A hook that panics drops the
 // client's connection; what was taken before is given back all the same.
 
@@ -134,6 +133,36 @@ type Estimate struct {
 	Answers int64
 	// Anthropic: the client speaks that API, and not OpenAI's.
 	Anthropic bool
+}
+
+// Waker has requests wait for models that nothing serves at the moment.
+//
+// It refuses one with an error that is, or wraps, an [*openai.Error], such as
+// [openai.ModelLoading]; the client gets that, unless a fallback answers. Any other
+// error is a failure of the hook: the client gets 503 overloaded and none of its text,
+// and it is logged, unless the client had left, as ctx then says.
+type Waker interface {
+	// Wake is called before Admit, for each model that a request is to be tried on. It
+	// returns at once where the model has endpoints, or where there is nothing to wait
+	// for; the request then goes on. Else it blocks no longer than ctx lasts, nor
+	// beyond w.Deadline. A request that waits holds no lease.
+	Wake(ctx context.Context, w *Wake) error
+}
+
+// Wake is a request that wants a model.
+type Wake struct {
+	Model string // canonical: that asked for, or a fallback's
+	// Arrived is when the request came, Deadline when it has to have ended.
+	Arrived, Deadline time.Time
+	// Waited is for how long it has waited for models. The hook adds to it.
+	Waited time.Duration
+}
+
+// StateTeller is what a [Waker] may be besides: it knows how models stand.
+type StateTeller interface {
+	// ModelState returns how a canonical model stands in a word for clients, such as
+	// asleep; empty: that is not known, and they are told nothing. It must not block.
+	ModelState(model string) string
 }
 
 // Admitter decides whether a request may run now.

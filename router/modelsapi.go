@@ -15,7 +15,8 @@ import (
 const owner = "llmgw"
 
 // serveModels answers /v1/models and /v1/models/{model}, in either API's shape.
-// It lists what the caller may use, whether or not an engine serves it now.
+// It lists what the caller may use, whether or not an engine serves it now; where it
+// is known, with a word on that.
 func (c *call) serveModels() *openai.Error {
 	r := c.req
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -33,9 +34,9 @@ func (c *call) serveModels() *openai.Error {
 		}
 		// The id is the name that was asked for: clients compare them.
 		if c.route.shape == shapeAnthropic {
-			c.json(anthropic.Model{ID: name, Created: c.rt.created}.JSON())
+			c.json(anthropic.Model{ID: name, Created: c.rt.created, State: c.stateOf(m.Name)}.JSON())
 		} else {
-			c.json(openai.Model{ID: name, Created: c.rt.created, OwnedBy: owner}.JSON())
+			c.json(openai.Model{ID: name, Created: c.rt.created, OwnedBy: owner, State: c.stateOf(m.Name)}.JSON())
 		}
 		return nil
 	}
@@ -46,18 +47,26 @@ func (c *call) serveModels() *openai.Error {
 	out := make([]openai.Model, 0, len(list))
 	for i := range list {
 		if c.identity.allows(list[i].Name) {
-			out = append(out, openai.Model{ID: list[i].Name, Created: c.rt.created, OwnedBy: owner})
+			out = append(out, openai.Model{ID: list[i].Name, Created: c.rt.created, OwnedBy: owner, State: c.stateOf(list[i].Name)})
 		}
 	}
 	c.json(openai.ModelList(out))
 	return nil
 }
 
+// stateOf is how a model stands; empty: not known.
+func (c *call) stateOf(model string) string {
+	if t, tells := c.rt.deps.Waker.(StateTeller); tells {
+		return t.ModelState(model)
+	}
+	return ""
+}
+
 func (c *call) anthropicModels(list []Model) *openai.Error {
 	out := make([]anthropic.Model, 0, len(list))
 	for i := range list {
 		if c.identity.allows(list[i].Name) {
-			out = append(out, anthropic.Model{ID: list[i].Name, Created: c.rt.created})
+			out = append(out, anthropic.Model{ID: list[i].Name, Created: c.rt.created, State: c.stateOf(list[i].Name)})
 		}
 	}
 	page, err := anthropic.ParsePage(c.req.URL.Query())

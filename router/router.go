@@ -32,12 +32,13 @@ type Deps struct {
 	// prompt is looked up.
 	Prompts Prompts
 
-	// The hooks. The first three refuse a request with an error that is, or
+	// The hooks. The first four refuse a request with an error that is, or
 	// wraps, an [*openai.Error], such as openai.Unauthorized or
 	// openai.RateLimited: the client gets that. Any other error of theirs is
 	// answered 503 overloaded, and logged.
 	Caller   Caller   // nil: everybody is nobody in particular and may use everything
 	Charger  Charger  // nil: nothing costs anything
+	Waker    Waker    // nil: no request waits for a model; it may be a StateTeller, too
 	Admitter Admitter // nil: every request may run at once
 	Recorder Recorder // nil: nothing is recorded; it may be a DecisionRecorder, too
 	// ContinuousUsage are the engines that say with each piece of a stream what it
@@ -273,10 +274,16 @@ func (c *call) infer(data []byte) *openai.Error {
 	}); err != nil {
 		return err
 	}
-	if err := c.admit(m); err != nil {
-		return err
+	asleep := c.wakes(m)
+	switch {
+	case asleep != nil && (c.out.Result == ResultCanceled || len(m.Fallbacks) == 0):
+		return c.noEndpoint(asleep)
+	case asleep == nil:
+		if err := c.admit(m); err != nil {
+			return err
+		}
 	}
-	return c.dispatch(catalog, m, data)
+	return c.dispatch(catalog, m, data, asleep)
 }
 
 // pay has the request charged, on an estimate.

@@ -39,7 +39,7 @@ func (c *call) serveStored() *openai.Error {
 		return err
 	}
 	c.peek = openai.Peek{Model: m.Name}
-	return c.dispatch(catalog, m, nil)
+	return c.dispatch(catalog, m, nil, nil)
 }
 
 // refers looks at what a request of the Responses API says about what an engine

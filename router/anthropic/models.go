@@ -20,6 +20,7 @@ type Model struct {
 	ID          string
 	DisplayName string    // empty: the id
 	Created     time.Time // sent as RFC 3339 in UTC; the zero time as 1970
+	State       string    // whether it serves, in a word; empty: not told
 }
 
 type modelDoc struct {
@@ -27,6 +28,7 @@ type modelDoc struct {
 	ID          string `json:"id"`
 	DisplayName string `json:"display_name"`
 	CreatedAt   string `json:"created_at"`
+	State       string `json:"state,omitempty"` // not of the API; clients pass it over
 }
 
 func (m Model) doc() modelDoc {
@@ -38,7 +40,7 @@ func (m Model) doc() modelDoc {
 	if name == "" {
 		name = m.ID
 	}
-	return modelDoc{Type: "model", ID: m.ID, DisplayName: name, CreatedAt: created.UTC().Format(time.RFC3339)}
+	return modelDoc{Type: "model", ID: m.ID, DisplayName: name, CreatedAt: created.UTC().Format(time.RFC3339), State: m.State}
 }
 
 // JSON is the body of GET /v1/models/{id}.

@@ -24,6 +24,8 @@ type Config struct {
 	Router Router `yaml:"router"`
 	// Admission is how requests wait for their turn when engines are busy.
 	Admission Admission `yaml:"admission"`
+	// OnDemand is how requests wait for models that are not loaded.
+	OnDemand OnDemand `yaml:"on_demand"`
 	// Scoring is what endpoints' loads are measured against, by admission too.
 	Scoring schedule.Config `yaml:"scoring"`
 	// Prefix is what is remembered of the prompts that were sent to which engine.
@@ -78,6 +80,7 @@ func DefaultConfig() Config {
 			Scrape: scrape.DefaultConfig(), StaleAfter: 10 * time.Second,
 		},
 		Admission: defaultAdmission(),
+		OnDemand:  defaultOnDemand(),
 		Scoring:   schedule.DefaultConfig(),
 		Prefix:    defaultPrefix(),
 		Recorder:  defaultRecorder(),
@@ -102,6 +105,7 @@ func (c Config) validate(profiles []string) error {
 	errs = append(errs, under("scoring.", scoring.Validate())...)
 	errs = append(errs, under("prefix.", c.Prefix.validate()...)...)
 	errs = append(errs, c.validateAdmission()...)
+	errs = append(errs, under("on_demand.", c.OnDemand.validate()...)...)
 	errs = append(errs, c.validateRecorder()...)
 	specs := make([]endpoint.Spec, len(c.Endpoints))
 	for i, e := range c.Endpoints {

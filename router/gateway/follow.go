@@ -14,19 +14,38 @@ import (
 // returns nil: its replicas, and its models too unless they come from elsewhere in
 // this process. What cannot be brought into force is logged, and what was stays. The
 // follower's Reporter has to be the gateway; the caller runs the follower.
+//
+// While it runs, requests for models that nothing serves wait, as the section
+// on_demand says.
 func (g *Gateway) Follow(ctx context.Context, f *feed.Follower, modelsToo bool) error {
+	g.wakes.following.Store(true)
+	defer g.wakes.following.Store(false)
+	was := &feed.State{} // in force
 	for {
 		s, changed := f.State()
-		if s.Version != (feed.Version{}) && g.follow(s, modelsToo) {
-			f.Applied(s.Version)
+		if s.Version != (feed.Version{}) {
+			old := was.Version == (feed.Version{}) || !same(was.Entries, s.Entries) || !same(was.Models, s.Models)
+			if !old || g.follow(s, modelsToo) {
+				was = s
+				f.Applied(s.Version)
+			}
+			g.wakes.setStatuses(s.Statuses)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
+		for waits := true; waits; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-changed:
+				waits = false
+			case <-g.wakes.news:
+				f.Hurry()
+			}
 		}
 	}
 }
+
+// same reports whether two lists are one and the same.
+func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 func (g *Gateway) follow(s *feed.State, modelsToo bool) bool {
 	replicas := make([]Replica, len(s.Entries))
@@ -68,6 +87,30 @@ func (g *Gateway) Reports() []feed.Report {
 		reports = append(reports, report(e, k.Instance, now))
 	}
 	return reports
+}
+
+// Demand implements [feed.DemandReporter]: what models that a control plane has to do
+// with are asked for here.
+func (g *Gateway) Demand() []feed.Demand {
+	all := g.wakes.demand(time.Now())
+	if g.admitter != nil {
+		snapshot := g.endpoints.Snapshot()
+		for _, p := range g.admitter.ctl.Pools() {
+			d := all[p.Name]
+			if d == nil {
+				continue
+			}
+			d.Queued = p.Waiting
+			if len(snapshot.ForModel(p.Name)) > 0 && p.HasSaturation {
+				d.Saturation = engines.Known(p.Saturation)
+			}
+		}
+	}
+	demands := make([]feed.Demand, 0, len(all))
+	for _, d := range all {
+		demands = append(demands, *d)
+	}
+	return demands
 }
 
 // lateBegin is for how long an endpoint that is gone and has nothing is told of: a

@@ -116,6 +116,7 @@ type Gateway struct {
 	events    *scrape.Events   // nil with prefixes
 	admitter  *admitter        // nil: admission is off, or an embedder's own
 	governor  *governor        // nil: there are neither keys, limits nor accounting
+	wakes     *wakes
 	trust     *trust
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil is TCP
 	profiles  []string                                                          // names that models may use
@@ -196,6 +197,9 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		return nil, err
 	}
 	g.governor.hooks(&deps)
+	if g.wakes, err = newWakes(cfg.OnDemand, g.endpoints, deps.Registerer); err != nil {
+		return nil, fmt.Errorf("gateway: metrics: %w", err)
+	}
 	core := cfg.Router.core()
 	core.BandHeader = cfg.Admission.BandHeader
 	var sessions func(string) uint64
@@ -204,7 +208,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	}
 	g.router, err = router.New(core, router.Deps{
 		Proxy: g.proxy, Endpoints: g.endpoints, Scheduler: g.scheduler, Models: &g.models, Prompts: prompts,
-		Caller: deps.Caller, Charger: deps.Charger, Admitter: deps.Admitter,
+		Caller: deps.Caller, Charger: deps.Charger, Waker: g.wakes, Admitter: deps.Admitter,
 		Recorder: g.recording(explaining{g.log, g.governor.recording(deps.Recorder)}, deps.Recorder), SessionHash: sessions,
 		ContinuousUsage: continuousUsage(),
 		Logger:          g.log, Registerer: deps.Registerer,
@@ -281,6 +285,7 @@ func (g *Gateway) replace(models []catalog.Model, declared []endpoint.Spec, repl
 	}
 	g.prefixes.sync(g.endpoints.Snapshot().All())
 	g.models.at.Store(next)
+	g.wakes.setCatalog(cat)
 	g.note(replicas)
 	g.declared, g.listed, g.replicas = declared, slices.Clone(models), replicas
 	if g.endpoints.Snapshot() != before {

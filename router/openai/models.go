@@ -7,6 +7,7 @@ type Model struct {
 	ID      string
 	Created time.Time // the zero time is sent as 0
 	OwnedBy string    // empty: "llmgw"
+	State   string    // whether it serves, in a word; empty: not told
 }
 
 type modelDoc struct {
@@ -14,10 +15,11 @@ type modelDoc struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+	State   string `json:"state,omitempty"` // not of the API; clients pass it over
 }
 
 func (m Model) doc() modelDoc {
-	d := modelDoc{ID: m.ID, Object: "model", OwnedBy: m.OwnedBy}
+	d := modelDoc{ID: m.ID, Object: "model", OwnedBy: m.OwnedBy, State: m.State}
 	if !m.Created.IsZero() {
 		d.Created = m.Created.Unix()
 	}
