@@ -304,6 +304,9 @@ func (c *call) noteUsage() {
 // saysUsage reports whether the endpoint's engine says with each piece of a stream
 // what it came to.
 func (rt *Router) saysUsage(e *endpoint.Endpoint) bool {
+	if told := e.Spec().Told; told != nil && told.Capabilities.ContinuousUsage {
+		return true
+	}
 	if len(rt.deps.ContinuousUsage) == 0 {
 		return false
 	}

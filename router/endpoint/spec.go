@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -100,10 +101,28 @@ type Spec struct {
 	// Start names the start of what runs there: another one is another endpoint, with
 	// counters and a cache of its own. Default "": nobody tells starts apart.
 	Start string `yaml:"-"`
+	// Told is what a control plane said of an engine that the router does not know by
+	// itself, from the adapter that launched it. It is shared and never changed.
+	// Default nil: nothing.
+	Told *Told `yaml:"-"`
 	// Unproven: whether the engine looks at Secret is not known, so that an answer
 	// proves nothing by it, and what is asked of an engine without a key is asked of
 	// this one too. Default false.
 	Unproven bool `yaml:"-"`
+}
+
+// Told is what an adapter says of its engine.
+type Told struct {
+	Capabilities engines.Capabilities
+	// Metrics is how its load is read. Nil: it cannot be.
+	Metrics *engines.MetricContract
+}
+
+func (t *Told) equal(o *Told) bool {
+	if t == nil || o == nil || t == o {
+		return t == o
+	}
+	return t.Capabilities == o.Capabilities && (t.Metrics == o.Metrics || reflect.DeepEqual(t.Metrics, o.Metrics))
 }
 
 // Validate reports every fault of the spec, joined. Each begins with the key
@@ -158,6 +177,11 @@ func (s Spec) problems(prefix string) []error {
 	}
 	if !s.Engine.Detected() && !s.Engine.Usable() {
 		add("engine: %.80q is no engine's name; want auto or one such as %v", s.Engine, engines.Names())
+	}
+	if s.Told != nil && s.Told.Metrics != nil {
+		if err := s.Told.Metrics.Validate(); err != nil {
+			add("metrics: %w", err)
+		}
 	}
 	if len(s.Models) == 0 {
 		add("models: is empty; want at least one model")
@@ -256,6 +280,6 @@ func (s Spec) equal(o Spec) bool {
 	return s.ID == o.ID && s.URL == o.URL && s.Pool == o.Pool && s.Weight == o.Weight &&
 		s.MaxRunning == o.MaxRunning && s.PriorityOrder == o.PriorityOrder &&
 		s.Engine == o.Engine && s.Secret == o.Secret && s.CAFile == o.CAFile && s.SkipIdentity == o.SkipIdentity && s.KVEvents == o.KVEvents &&
-		s.Start == o.Start && s.Unproven == o.Unproven &&
+		s.Start == o.Start && s.Unproven == o.Unproven && s.Told.equal(o.Told) &&
 		slices.Equal(s.Models, o.Models)
 }

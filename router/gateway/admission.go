@@ -234,6 +234,17 @@ func usual(contracts []engines.MetricContract) map[engines.Name]float64 {
 	return out
 }
 
+// assumed is how many requests an endpoint's engine usually runs at once; 0: not known.
+func assumed(e *endpoint.Endpoint, usual map[engines.Name]float64, engine engines.Name) float64 {
+	if n, ok := usual[engine]; ok {
+		return n
+	}
+	if told := e.Spec().Told; told != nil && told.Metrics != nil {
+		return float64(told.Metrics.UsuallyRuns)
+	}
+	return 0
+}
+
 // Load implements [admission.LoadSource].
 func (l loads) Load(pool string, dst *admission.Load) {
 	now := time.Now()
@@ -253,7 +264,7 @@ func (l loads) Load(pool string, dst *admission.Load) {
 			one.Running, one.Waiting, one.KVUsedRatio = reading(m.Running), reading(m.Waiting), reading(m.KVUsedRatio)
 			if told == 0 {
 				one.BatchCapacity = reading(m.MaxRunning)
-				if n, ok := l.usual[m.Engine]; ok {
+				if n := assumed(e, l.usual, m.Engine); n > 0 {
 					one.AssumedCapacity = admission.Read(n)
 				}
 			}

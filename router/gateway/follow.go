@@ -52,7 +52,10 @@ func (g *Gateway) follow(s *feed.State, modelsToo bool) bool {
 	for i, e := range s.Entries {
 		replicas[i] = Replica{
 			ID: e.Replica, Generation: e.Generation, Start: e.Start, Model: e.Model, Served: e.Served, Address: e.Address,
-			Secret: e.Secret.Reveal(), ChecksSecret: e.Facts != nil && e.Facts.ChecksSecret, Engine: e.Engine, MaxRunning: e.MaxRunning, PriorityScheduling: e.PriorityScheduling,
+			Secret: e.Secret.Reveal(), Engine: e.Engine, MaxRunning: e.MaxRunning, PriorityScheduling: e.PriorityScheduling,
+		}
+		if facts := e.Facts; facts != nil {
+			replicas[i].ChecksSecret, replicas[i].Capabilities, replicas[i].Metrics = facts.ChecksSecret, facts.Capabilities, facts.Metrics
 		}
 	}
 	if modelsToo {

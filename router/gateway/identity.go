@@ -19,7 +19,7 @@ import (
 // have loaded, so one that came to listen where another one did would be taken
 // for it.
 func identify(spec endpoint.Spec, log *slog.Logger) *proxy.Identify {
-	if spec.SkipIdentity || spec.Secret != "" && !spec.Unproven || capabilities(spec.Engine).ChecksModel || !strings.HasPrefix(spec.URL, "http://") {
+	if spec.SkipIdentity || spec.Secret != "" && !spec.Unproven || checksModel(spec) || !strings.HasPrefix(spec.URL, "http://") {
 		return nil
 	}
 	id := &identity{log: log.With("endpoint", spec.ID)}
@@ -27,6 +27,11 @@ func identify(spec endpoint.Spec, log *slog.Logger) *proxy.Identify {
 		id.wants = append(id.wants, m.Upstream)
 	}
 	return &proxy.Identify{Path: "/v1/models", Check: id.check}
+}
+
+// checksModel reports whether the engine refuses a model that it does not have.
+func checksModel(spec endpoint.Spec) bool {
+	return capabilities(spec.Engine).ChecksModel || spec.Told != nil && spec.Told.Capabilities.ChecksModel
 }
 
 // identity is what the engine of one endpoint has said that it serves.

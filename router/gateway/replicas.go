@@ -28,6 +28,11 @@ type Replica struct {
 	// MaxRunning and PriorityScheduling are as in [endpoint.Spec] and [Endpoint].
 	MaxRunning         int
 	PriorityScheduling bool
+	// Capabilities and Metrics are what its adapter says of the engine. They count
+	// where the gateway does not know the engine by itself. Metrics is shared and not
+	// changed; nil: its load cannot be read.
+	Capabilities engines.Capabilities
+	Metrics      *engines.MetricContract
 }
 
 // SetReplicas replaces all replicas. Those of models that are not declared are
@@ -65,8 +70,27 @@ func (r *Replica) spec() endpoint.Spec {
 		Models: []endpoint.Model{{Name: r.Model, Upstream: r.Served}}, Secret: endpoint.Secret(r.Secret),
 		Unproven: r.Secret != "" && !r.ChecksSecret,
 	}
-	if r.PriorityScheduling {
-		s.PriorityOrder = capabilities(r.Engine).PriorityOrder
+	can, is := native(r.Engine)
+	if !is {
+		can = r.Capabilities
+	}
+	if r.PriorityScheduling && (is || can.PriorityField == priorityField) {
+		s.PriorityOrder = can.PriorityOrder
+	}
+	if told := r.told(is); told != (endpoint.Told{}) {
+		s.Told = &told
 	}
 	return s
+}
+
+// priorityField is the field in which a request's priority goes along.
+const priorityField = "priority"
+
+// told is what the replica's adapter says, as far as it counts.
+func (r *Replica) told(native bool) endpoint.Told {
+	told := endpoint.Told{Metrics: r.Metrics}
+	if !native {
+		told.Capabilities = r.Capabilities
+	}
+	return told
 }

@@ -49,6 +49,8 @@ func (s *Scraper) newWatch(e *endpoint.Endpoint) *watch {
 		i := slices.IndexFunc(s.contracts, func(c engines.MetricContract) bool { return c.Engine == e.Spec().Engine })
 		if i >= 0 {
 			w.contract = &s.contracts[i]
+		} else if told := e.Spec().Told; told != nil {
+			w.contract = told.Metrics
 		}
 	}
 	return w
