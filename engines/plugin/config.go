@@ -64,6 +64,7 @@ type Config struct {
 // DefaultConfig returns the defaults that the fields name.
 func DefaultConfig() Config {
 	return Config{
+		Checksums:       map[string]string{},
 		Environment:     []string{"PATH", "HOME", "LANG", "TZ", "SYSTEMROOT"},
 		StartTimeout:    5 * time.Second,
 		CallTimeout:     10 * time.Second,

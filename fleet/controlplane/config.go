@@ -102,7 +102,8 @@ type Deps struct {
 	// agents run is left alone.
 	Catalog reconcile.CatalogSource
 	// Facts is what an engine's adapter says of it, for routers that do not know the
-	// engine; nil for one that it does not know. Nil: nothing is said of any.
+	// engine; nil for one that it does not know, and where nobody answers now. It is
+	// asked when replicas are published. Nil: nothing is said of any.
 	Facts func(engines.Name) *feed.Facts
 	// Shape is [reconcile.CoreDeps.Shape].
 	Shape func(engines.Profile) (engines.Shape, error)

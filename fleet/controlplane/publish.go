@@ -42,17 +42,18 @@ func (p *press) SetEndpoints(endpoints []reconcile.Endpoint) {
 	}
 }
 
-// factsOf is what the engine's adapter says of it, asked once.
+// factsOf is what the engine's adapter says of it, asked until it has answered.
 func (p *press) factsOf(name engines.Name) *feed.Facts {
 	if p.facts == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f, asked := p.known[name]
-	if !asked {
-		f = p.facts(name)
-		p.known[name] = f
+	f := p.known[name]
+	if f == nil {
+		if f = p.facts(name); f != nil { // else it may be known later
+			p.known[name] = f
+		}
 	}
 	return f
 }

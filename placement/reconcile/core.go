@@ -16,8 +16,9 @@ import (
 // [Core.Step] and must not block.
 type CoreDeps struct {
 	// Shape returns what a replica of a profile needs, rank by rank, as its
-	// engine's adapter says. Nil: every rank takes an equal part of the cards, and
-	// one port.
+	// engine's adapter says. What wraps [engines.ErrUnavailable] is asked again after
+	// [Config.BaseBackoff]; of the model nothing is placed until then, and what runs
+	// of it runs on. Nil: every rank takes an equal part of the cards, and one port.
 	Shape func(engines.Profile) (engines.Shape, error)
 	// NewID returns an id for a replica of a model, one that none has had:
 	// [engines.ValidID]. Required.

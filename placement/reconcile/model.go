@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +33,10 @@ type model struct {
 	fingerprint string
 	wish        placement.Wish
 	problem     string
+	// askAgain is when the shape is asked for again, of entry: its adapter did not
+	// answer. Zero: it has.
+	askAgain time.Time
+	entry    catalog.Model
 
 	// failures in a row; after is when the next start may be tried.
 	failures int
@@ -88,7 +93,7 @@ func (c *Core) setCatalog(cat *catalog.Catalog) {
 
 // want sets what a catalog's entry asks for.
 func (c *Core) want(m *model, entry *catalog.Model) {
-	m.problem, m.unplaced = "", nil
+	m.problem, m.unplaced, m.askAgain, m.entry = "", nil, time.Time{}, catalog.Model{}
 	m.scaling, m.floorAt = catalog.Scaling{}, time.Time{}
 	m.fingerprint, m.profile, m.wish = "", engines.Profile{}, placement.Wish{}
 	profile, is := entry.RunProfile()
@@ -103,6 +108,9 @@ func (c *Core) want(m *model, entry *catalog.Model) {
 	shape, err := c.deps.shape(m.profile)
 	if err != nil {
 		m.problem = err.Error()
+		if errors.Is(err, engines.ErrUnavailable) {
+			m.askAgain, m.entry = c.now.Add(c.cfg.BaseBackoff), *entry
+		}
 		return
 	}
 	m.wish = wishOf(entry, m.profile, shape)

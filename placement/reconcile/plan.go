@@ -12,6 +12,10 @@ import (
 // plan decides how many replicas of a model are wanted, lets go what is not, and how
 // many are missing.
 func (c *Core) plan(m *model) {
+	if !m.askAgain.IsZero() && !c.now.Before(m.askAgain) {
+		entry := m.entry
+		c.want(m, &entry)
+	}
 	c.gather(m)
 	c.scale(m)
 	c.retireSurplus(m, m.kin.fresh)

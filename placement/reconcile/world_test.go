@@ -59,6 +59,8 @@ type world struct {
 
 	statuses map[string]reconcile.ModelStatus // as routers know them
 	told     int                              // how often they were told
+	// shape is what adapters say; nil: what profiles come to.
+	shape func(engines.Profile) (engines.Shape, error)
 	// long is for how long a stream goes on at a replica that is no endpoint any more.
 	long time.Duration
 
@@ -154,6 +156,7 @@ func simModel(name string, count, ranks, cards int) catalog.Model {
 // start starts a control plane that knows nothing.
 func (w *world) startPlane() {
 	core, err := reconcile.NewCore(w.cfg, reconcile.CoreDeps{
+		Shape: w.shape,
 		NewID: func(model string) string {
 			w.ids++
 			return fmt.Sprintf("%s-%d", model, w.ids)

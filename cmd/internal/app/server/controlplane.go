@@ -35,13 +35,13 @@ type controlPlane struct {
 	log       *slog.Logger
 }
 
-func newControlPlane(cfg config.Config, k *keeper, l *listeners, m *models.Models, f *fitter, data dataPlane, log *slog.Logger, reg prometheus.Registerer) (*controlPlane, error) {
+func newControlPlane(cfg config.Config, k *keeper, l *listeners, m *models.Models, f *fitter, a *adapters, data dataPlane, log *slog.Logger, reg prometheus.Registerer) (*controlPlane, error) {
 	if !cfg.ControlPlane() {
 		return nil, nil //nolint:nilnil // that there is none is no error
 	}
 	p := &controlPlane{listeners: l, wanted: newWanted(m), log: log}
 	deps := controlplane.Deps{
-		Store: k.store, Holder: holder(), Catalog: p.wanted, Shape: shapeOf, Facts: factsOf, Logger: log, Registerer: reg,
+		Store: k.store, Holder: holder(), Catalog: p.wanted, Shape: a.shape, Facts: a.facts, Logger: log, Registerer: reg,
 	}
 	if cfg.AgentTLS != (config.AgentTLS{}) {
 		identity, err := p.prove(cfg.AgentTLS, reg)

@@ -11,11 +11,9 @@ import (
 
 	"github.com/llmgw/llmgw/auth"
 	"github.com/llmgw/llmgw/cmd/internal/app"
-	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/fleet/controlplane/models"
 	"github.com/llmgw/llmgw/fleet/feed"
 	"github.com/llmgw/llmgw/placement/catalog"
-	"github.com/llmgw/llmgw/placement/reconcile"
 )
 
 // wanted is the catalog as what brings machines to it has it.
@@ -97,26 +95,4 @@ type toldRouters struct {
 func (t toldRouters) Revoke(keyID string) {
 	t.Authenticator.Revoke(keyID)
 	t.feed.Revoke(feed.Revocation{KeyID: keyID, At: time.Now()})
-}
-
-// shapeOf is what a replica of a profile needs, as its engine's adapter says. That
-// of an engine whose adapter only nodes have is taken from the profile's own
-// numbers.
-func shapeOf(p engines.Profile) (engines.Shape, error) {
-	ctx := context.Background() // built-in adapters answer by themselves
-	adapter, _, err := app.Adapter(ctx, app.Adapters(), p.Engine)
-	if err != nil {
-		return reconcile.EvenShape(p)
-	}
-	return adapter.Validate(ctx, p)
-}
-
-// factsOf is what an engine's adapter says of it; nil for one that this program
-// has no adapter of.
-func factsOf(name engines.Name) *feed.Facts {
-	_, d, err := app.Adapter(context.Background(), app.Adapters(), name)
-	if err != nil {
-		return nil
-	}
-	return &feed.Facts{Capabilities: d.Capabilities, Metrics: d.Metrics, ChecksSecret: d.Secret.Supported}
 }

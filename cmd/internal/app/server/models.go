@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/fx"
 
-	"github.com/llmgw/llmgw/cmd/internal/app"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/cmd/internal/storedsn"
 	"github.com/llmgw/llmgw/fleet/controlplane"
@@ -43,20 +42,20 @@ func (f *fitter) fits(ctx context.Context, m *catalog.Model) ([]string, error) {
 	return p.Fits(ctx, m)
 }
 
-func newModels(cfg config.Config, k *keeper, p dataPlane, f *fitter, log *slog.Logger, reg prometheus.Registerer) (*models.Models, error) {
-	deps := models.Deps{ControlPlane: cfg.ControlPlane(), Logger: log, Registerer: reg, Check: app.CheckRun, Fits: f.fits}
+func newModels(cfg config.Config, k *keeper, p dataPlane, f *fitter, a *adapters, log *slog.Logger, reg prometheus.Registerer) (*models.Models, error) {
+	deps := models.Deps{ControlPlane: cfg.ControlPlane(), Logger: log, Registerer: reg, Check: a.CheckRun, Fits: f.fits}
 	if k != nil && !cfg.Router { // a router's come from its control plane alone
 		deps.Store = k.store
 	}
 	if r, ok := p.(resolver); ok {
 		deps.Apply = r.SetModels
-		deps.Check = func(m *catalog.Model) error { return errors.Join(r.CheckModel(m), app.CheckRun(m)) }
+		deps.Check = func(m *catalog.Model) error { return errors.Join(r.CheckModel(m), a.CheckRun(m)) }
 	}
 	if cfg.Runs() && !cfg.ControlPlane() {
 		log.Warn("models with a profile are not run: agent_listen is written as \"\", so this server is no control plane")
 	}
 	for i := range cfg.Gateway.Models {
-		if err := app.CheckRun(&cfg.Gateway.Models[i]); err != nil {
+		if err := a.CheckRun(&cfg.Gateway.Models[i]); err != nil {
 			log.Warn("a model of the configuration cannot be run as its profile says", "model", cfg.Gateway.Models[i].Name,
 				"why", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/llmgw/llmgw/cmd/internal/app"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/cmd/internal/storedsn"
 	"github.com/llmgw/llmgw/engines"
@@ -204,7 +205,7 @@ func TestReconfigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = k.store.Close() }()
-	m, err := newModels(cfg, k, plane, new(fitter), slog.New(slog.DiscardHandler), nil)
+	m, err := newModels(cfg, k, plane, new(fitter), &adapters{Asked: app.NewAsked(app.Adapters(), nil)}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,6 +114,7 @@ func options(opts Options, plane fx.Option) fx.Option {
 		plane,
 		metricsModule(),
 		storeModule(),
+		adaptersModule(),
 		modelsModule(),
 		governModule(),
 		controlModule(),

@@ -13,6 +13,7 @@ import (
 	"github.com/llmgw/llmgw/auth/limit/shared"
 	"github.com/llmgw/llmgw/auth/usage"
 	"github.com/llmgw/llmgw/cmd/internal/config/logging"
+	"github.com/llmgw/llmgw/engines/plugin"
 	"github.com/llmgw/llmgw/fleet/controlplane"
 	"github.com/llmgw/llmgw/fleet/feed"
 	"github.com/llmgw/llmgw/router/gateway"
@@ -43,6 +44,12 @@ type Config struct {
 	AgentTLS AgentTLS `yaml:"agent_tls"`
 	// Control is how a control plane watches its agents.
 	Control controlplane.Config `yaml:"control"`
+	// Plugins are the adapters of engines that are programs of their own, as nodes have
+	// them in their agent.yaml. A control plane asks them what a replica needs and what
+	// is to be known of its engine, and starts no engine by them. Without one of an
+	// engine that only nodes know, its cards are divided evenly over the ranks, and
+	// routers rely on nothing in it.
+	Plugins plugin.Config `yaml:"plugins"`
 	// Routers is how routers of other processes prove themselves to a control plane.
 	Routers Routers `yaml:"routers"`
 	// Follow is where a router, `llmgw server --role router`, has its models and
@@ -131,6 +138,7 @@ func DefaultConfig() Config {
 		AdminListen: "127.0.0.1:9090",
 		AgentListen: ":7443",
 		Control:     controlplane.DefaultConfig(),
+		Plugins:     plugin.DefaultConfig(),
 		Follow:      Follow{Servers: []string{}, File: "llmgw.feed", Reconnect: feed.DefaultConfig().Reconnect},
 		HTTP: HTTP{
 			ReadHeaderTimeout:    10 * time.Second,
@@ -156,6 +164,7 @@ func (c Config) Validate() error {
 		c.TLS.validate(),
 		c.AgentTLS.files().validate(),
 		under("control.", c.Control.Validate()),
+		under("plugins.", c.Plugins.Validate()),
 		c.Routers.validate(c.AgentTLS),
 		c.Follow.validate(),
 		c.HTTP.validate(),
