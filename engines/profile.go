@@ -68,6 +68,11 @@ type Profile struct {
 	// KVEvents makes the engine publish what its prefix cache holds. Default false.
 	KVEvents bool `yaml:"kv_events" json:"kv_events,omitempty"`
 
+	// Sleep launches the engine so that it can give its cards' memory back while nobody
+	// uses it and keep the weights in its node's memory. An engine that cannot is a
+	// fault. Default false.
+	Sleep bool `yaml:"sleep" json:"sleep,omitempty"`
+
 	// Options are the adapter's own keys; the page of the engines lists them. One
 	// that it does not know is a fault. Default none.
 	Options map[string]string `yaml:"options" json:"options,omitempty"`

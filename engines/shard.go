@@ -108,11 +108,14 @@ const (
 	// ShardFailed: it will not become ready, or has ended by itself. Parts of it
 	// may still hold memory and ports until it is stopped.
 	ShardFailed
+	// ShardSleeping: the engine runs, has given its cards' memory back but for a rest,
+	// and serves nothing until it is woken.
+	ShardSleeping
 )
 
 // String returns the state in one word, lower case.
 func (s ShardState) String() string {
-	names := [...]string{"unset", "starting", "loading", "ready", "draining", "stopping", "stopped", "failed"}
+	names := [...]string{"unset", "starting", "loading", "ready", "draining", "stopping", "stopped", "failed", "sleeping"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -120,7 +123,9 @@ func (s ShardState) String() string {
 }
 
 // Runs reports whether an engine of the shard may be running.
-func (s ShardState) Runs() bool { return s >= ShardStarting && s <= ShardStopping }
+func (s ShardState) Runs() bool {
+	return s >= ShardStarting && s <= ShardStopping || s == ShardSleeping
+}
 
 // ShardStatus is what a node knows of one shard at one moment.
 type ShardStatus struct {

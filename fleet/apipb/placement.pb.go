@@ -46,21 +46,25 @@ const (
 	ReplicaState_REPLICA_STATE_STOPPING ReplicaState = 8
 	// Likewise, because a shard ended or could not begin.
 	ReplicaState_REPLICA_STATE_FAILED ReplicaState = 9
+	// Its engine keeps the weights in its node's memory, and has given its cards back or
+	// is giving them.
+	ReplicaState_REPLICA_STATE_SLEEPING ReplicaState = 10
 )
 
 // Enum value maps for ReplicaState.
 var (
 	ReplicaState_name = map[int32]string{
-		0: "REPLICA_STATE_UNSPECIFIED",
-		1: "REPLICA_STATE_PLACED",
-		2: "REPLICA_STATE_STARTING",
-		3: "REPLICA_STATE_LOADING",
-		4: "REPLICA_STATE_READY",
-		5: "REPLICA_STATE_SETTLING",
-		6: "REPLICA_STATE_LOST",
-		7: "REPLICA_STATE_DRAINING",
-		8: "REPLICA_STATE_STOPPING",
-		9: "REPLICA_STATE_FAILED",
+		0:  "REPLICA_STATE_UNSPECIFIED",
+		1:  "REPLICA_STATE_PLACED",
+		2:  "REPLICA_STATE_STARTING",
+		3:  "REPLICA_STATE_LOADING",
+		4:  "REPLICA_STATE_READY",
+		5:  "REPLICA_STATE_SETTLING",
+		6:  "REPLICA_STATE_LOST",
+		7:  "REPLICA_STATE_DRAINING",
+		8:  "REPLICA_STATE_STOPPING",
+		9:  "REPLICA_STATE_FAILED",
+		10: "REPLICA_STATE_SLEEPING",
 	}
 	ReplicaState_value = map[string]int32{
 		"REPLICA_STATE_UNSPECIFIED": 0,
@@ -73,6 +77,7 @@ var (
 		"REPLICA_STATE_DRAINING":    7,
 		"REPLICA_STATE_STOPPING":    8,
 		"REPLICA_STATE_FAILED":      9,
+		"REPLICA_STATE_SLEEPING":    10,
 	}
 )
 
@@ -976,7 +981,9 @@ type PlacedModel struct {
 	// least of theirs. Negative: not known.
 	IdleSeconds float64 `protobuf:"fixed64,13,opt,name=idle_seconds,json=idleSeconds,proto3" json:"idle_seconds,omitempty"`
 	// How many of it run and why. Absent: nothing was decided yet.
-	Scaling       *PlacedScaling `protobuf:"bytes,14,opt,name=scaling,proto3" json:"scaling,omitempty"`
+	Scaling *PlacedScaling `protobuf:"bytes,14,opt,name=scaling,proto3" json:"scaling,omitempty"`
+	// Replicas that serve once they are woken.
+	Asleep        uint32 `protobuf:"varint,15,opt,name=asleep,proto3" json:"asleep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1107,6 +1114,13 @@ func (x *PlacedModel) GetScaling() *PlacedScaling {
 		return x.Scaling
 	}
 	return nil
+}
+
+func (x *PlacedModel) GetAsleep() uint32 {
+	if x != nil {
+		return x.Asleep
+	}
+	return 0
 }
 
 // PlacedScaling is how many replicas of a model are wanted, and by what.
@@ -3211,7 +3225,7 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"whole_free\x18\x04 \x01(\rR\twholeFree\x12\x1d\n" +
 	"\n" +
 	"free_cards\x18\x05 \x01(\rR\tfreeCards\x12.\n" +
-	"\x05holds\x18\x06 \x03(\v2\x18.llmgw.api.v1.NamedCountR\x05holds\"\xb1\x03\n" +
+	"\x05holds\x18\x06 \x03(\v2\x18.llmgw.api.v1.NamedCountR\x05holds\"\xc9\x03\n" +
 	"\vPlacedModel\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x14\n" +
@@ -3228,7 +3242,8 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\afailure\x18\v \x01(\tR\afailure\x125\n" +
 	"\bnext_try\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\anextTry\x12!\n" +
 	"\fidle_seconds\x18\r \x01(\x01R\vidleSeconds\x125\n" +
-	"\ascaling\x18\x0e \x01(\v2\x1b.llmgw.api.v1.PlacedScalingR\ascaling\"\xb2\x03\n" +
+	"\ascaling\x18\x0e \x01(\v2\x1b.llmgw.api.v1.PlacedScalingR\ascaling\x12\x16\n" +
+	"\x06asleep\x18\x0f \x01(\rR\x06asleep\"\xb2\x03\n" +
 	"\rPlacedScaling\x121\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1b.llmgw.api.v1.ModelStandingR\x05state\x12\x14\n" +
 	"\x05floor\x18\x02 \x01(\rR\x05floor\x12\x10\n" +
@@ -3403,7 +3418,7 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\x11PlacementCapacity\x121\n" +
 	"\aclasses\x18\x01 \x03(\v2\x17.llmgw.api.v1.CardClassR\aclasses\x124\n" +
 	"\afabrics\x18\x02 \x03(\v2\x1a.llmgw.api.v1.FabricStatusR\afabrics\x12(\n" +
-	"\x10whole_free_nodes\x18\x03 \x01(\rR\x0ewholeFreeNodes*\x9d\x02\n" +
+	"\x10whole_free_nodes\x18\x03 \x01(\rR\x0ewholeFreeNodes*\xb9\x02\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REPLICA_STATE_PLACED\x10\x01\x12\x1a\n" +
@@ -3414,7 +3429,9 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\x12REPLICA_STATE_LOST\x10\x06\x12\x1a\n" +
 	"\x16REPLICA_STATE_DRAINING\x10\a\x12\x1a\n" +
 	"\x16REPLICA_STATE_STOPPING\x10\b\x12\x18\n" +
-	"\x14REPLICA_STATE_FAILED\x10\t*\xd3\x01\n" +
+	"\x14REPLICA_STATE_FAILED\x10\t\x12\x1a\n" +
+	"\x16REPLICA_STATE_SLEEPING\x10\n" +
+	"*\xd3\x01\n" +
 	"\rModelStanding\x12\x1e\n" +
 	"\x1aMODEL_STANDING_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12MODEL_STANDING_OFF\x10\x01\x12\x19\n" +

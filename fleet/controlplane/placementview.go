@@ -153,7 +153,7 @@ func modelViews(s *reconcile.Snapshot) map[string]*apipb.PlacedModel {
 	for i := range s.Models {
 		m := &s.Models[i]
 		view := &apipb.PlacedModel{
-			Name: m.Name, Wanted: number(m.Wanted), Ready: number(m.Ready), Coming: number(m.Coming), Leaving: number(m.Leaving), Lost: number(m.Lost),
+			Name: m.Name, Wanted: number(m.Wanted), Ready: number(m.Ready), Coming: number(m.Coming), Leaving: number(m.Leaving), Lost: number(m.Lost), Asleep: number(m.Asleep),
 			Problem: m.Problem, Failures: number(m.Failures), Failure: m.Reason, IdleSeconds: seconds(idleOf(m.Name, s.View)),
 		}
 		view.Scaling = scalingView(m)
@@ -259,6 +259,8 @@ func replicaState(s reconcile.State) apipb.ReplicaState {
 		return apipb.ReplicaState_REPLICA_STATE_STOPPING
 	case reconcile.Failed:
 		return apipb.ReplicaState_REPLICA_STATE_FAILED
+	case reconcile.Sleeping:
+		return apipb.ReplicaState_REPLICA_STATE_SLEEPING
 	}
 	return apipb.ReplicaState_REPLICA_STATE_UNSPECIFIED
 }

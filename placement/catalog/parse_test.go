@@ -28,7 +28,7 @@ func fullModel(t testing.TB) catalog.Model {
 		Profile: &engines.Profile{
 			Engine: engines.VLLM, Executable: "/opt/vllm/bin/vllm", Mode: "ray", Model: "https://models.example/full.gguf?a=b#c", Revision: "main", ServedNames: []string{"full"},
 			Task: engines.TaskEmbed, Ranks: 2, TensorParallel: 4, PipelineParallel: 2, DataParallel: 2, ExpertParallel: true, ContextTokens: 8192,
-			MaxRunning: 64, MemoryRatio: 0.9, DType: "bfloat16", KVCacheDType: "fp8", Quantization: "awq", PriorityScheduling: true, KVEvents: true,
+			MaxRunning: 64, MemoryRatio: 0.9, DType: "bfloat16", KVCacheDType: "fp8", Quantization: "awq", PriorityScheduling: true, KVEvents: true, Sleep: true,
 			Options: map[string]string{"tool_call_parser": "hermes", "n": "12"}, ExtraArgs: []string{"--flag", "two words", "12", "true"},
 			Env: map[string]string{"SEED": "0", "EMPTY": ""}, LoadTimeout: 90 * time.Minute, StopGrace: 1500 * time.Millisecond,
 		},

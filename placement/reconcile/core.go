@@ -239,6 +239,10 @@ func (c *Core) add(r *replica) {
 // claim enters what a replica holds. What it takes of memory and ports counts until
 // it serves: then its nodes' readings show it.
 func (c *Core) claim(r *replica) {
+	if r.asleep {
+		c.cluster.Release(r.row.ID)
+		return
+	}
 	shards := r.row.Shards
 	if r.row.State != Placed {
 		shards = nil
@@ -265,7 +269,7 @@ func (c *Core) drop(r *replica) {
 
 // restore takes a stored replica up.
 func (c *Core) restore(row Row) {
-	if row.State.holds() || row.State == Lost {
+	if row.State.holds() || row.State == Lost { // what sleeps does so by its own word
 		row.State = Settling
 	}
 	if len(row.Profile.ServedNames) == 0 {

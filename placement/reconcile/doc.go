@@ -1,6 +1,6 @@
 // Package reconcile brings what runs to what is wanted, and keeps it there. It
 // holds the models of a catalog against the shards that nodes report, and says
-// what has to be stored, started, drained, stopped and published.
+// what has to be stored, started, drained, put to sleep, woken, stopped and published.
 //
 //	catalog ──────┐
 //	nodes, shards ┼─> Core.Step(now) ──> store a row, then start; drain, then stop
@@ -26,6 +26,16 @@
 //   - An engine is asked to end when every router that lives has acknowledged that
 //     it uses it no more, and when it has nothing left to do or [Config.DrainGrace]
 //     is over.
+//   - How many replicas run is decided between a model's min and max by package scale.
+//     Nothing is idle that is not known to be: every router that lives says that it has
+//     no request there, the engine says so if it says anything, and its node is heard.
+//   - Where a replica that somebody waits for, or that has to be there, finds no place,
+//     replicas on demand that are idle make room: as few as will do, those first whose
+//     idleness is longest for what it takes to load them again; none before it has
+//     served for [Config.Residence], nor within [Config.LostAfter] of a token.
+//   - A replica that is let go sleeps in place of ending where its profile says so and
+//     waking it is not known to be slow. What sleeps has no cards: it is woken where
+//     they are free, and ends where its rest is in the way.
 //   - After a start nothing is placed anew that may still run: a stored replica
 //     counts until every node of its row has reported without it, or is lost.
 package reconcile

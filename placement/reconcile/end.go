@@ -17,6 +17,11 @@ func (c *Core) drain(r *replica) {
 	switch {
 	case leader.reported && (leader.status == nil || !leader.status.State.Runs()):
 		r.to(Stopping, r.row.Reason+"; its engine runs no more", c.now)
+	case r.use.Released && c.idle(r) && r.toSleep:
+		r.toSleep = false
+		r.to(Sleeping, r.row.Reason, c.now)
+		c.sleeping(r)
+		return
 	case r.use.Released && c.idle(r):
 		r.to(Stopping, r.row.Reason, c.now)
 	case c.now.Sub(r.since) >= c.cfg.DrainGrace:

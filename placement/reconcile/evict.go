@@ -32,7 +32,7 @@ func (c *Core) makeRoom(m *model) {
 		return
 	}
 	for _, r := range c.replicas {
-		if r.evictedFor == m.name { // on its way
+		if r.evictedFor == m.name && !r.asleep { // on its way
 			m.evictAt = c.now.Add(evictRetry)
 			return
 		}
@@ -48,11 +48,17 @@ func (c *Core) makeRoom(m *model) {
 }
 
 // evictable returns the replicas that may be ended for a model's sake, those whose
-// loss costs least first: what was not used for long and is soon loaded again. One
+// loss costs least first: what was not used for long and is soon loaded again. What
+// sleeps is one of them, for the rest that it has of its cards' memory. One
 // that had a token within LostAfter is none of them.
 func (c *Core) evictable(m *model) []*replica {
 	var out []*replica
 	for _, other := range c.models {
+		for _, r := range other.kin.asleep {
+			if other != m && r.asleep && r.evictedFor == "" {
+				out = append(out, r)
+			}
+		}
 		spare := len(other.kin.fresh) - other.floor
 		if other == m || spare <= 0 || other.kin.ready <= other.floor {
 			continue
@@ -74,6 +80,9 @@ func (c *Core) evictable(m *model) []*replica {
 // it again: the more, the less its loss costs.
 func (c *Core) price(r *replica) float64 {
 	idle, _ := c.idleFor(r).Get()
+	if r.asleep {
+		idle = c.now.Sub(r.since)
+	}
 	load := usualLoad
 	if m := c.byName[r.row.Model]; m != nil {
 		load = m.loads.estimate(c.classOf(r)).Or(usualLoad)
@@ -93,8 +102,10 @@ func (c *Core) leastLoss(m *model, candidates []*replica) []*replica {
 	left := map[*model]int{}
 	for _, r := range candidates {
 		other := c.byName[r.row.Model]
-		if left[other]++; len(other.kin.fresh)-left[other] < other.floor {
-			continue
+		if !r.asleep {
+			if left[other]++; len(other.kin.fresh)-left[other] < other.floor {
+				continue
+			}
 		}
 		chosen = append(chosen, r)
 		if !c.fitsWithout(m, chosen) {
@@ -157,6 +168,14 @@ func (c *Core) evict(r *replica, m *model) {
 	}
 	r.evictedFor = m.name
 	other := c.byName[r.row.Model]
+	if r.asleep { // what it keeps of its cards is what is missing
+		r.to(Stopping, why, c.now)
+		c.end(r)
+		return
+	}
+	if c.sleepable(other, r) {
+		other.kin.asleep, r.toSleep = append(other.kin.asleep, r), true
+	}
 	other.evicted = c.now
 	other.scaler.Less(c.now, why)
 	other.kin.fresh = slices.DeleteFunc(other.kin.fresh, func(have *replica) bool { return have == r })

@@ -17,6 +17,8 @@ func (c *Core) advance(r *replica) {
 		c.end(r)
 	case r.row.State == Draining:
 		c.drain(r)
+	case r.row.State == Sleeping:
+		c.sleeping(r)
 	default:
 		c.live(r)
 	}
@@ -116,9 +118,7 @@ func (c *Core) bring(r *replica) {
 	switch {
 	case ready:
 		if r.row.State != Ready {
-			if m := c.byName[r.row.Model]; m != nil && !r.begun.IsZero() && r.readyAt.IsZero() {
-				m.loads.add(c.classOf(r), c.now.Sub(r.begun))
-			}
+			c.loaded(r)
 			r.to(Ready, "", c.now)
 			c.claim(r)
 		}
@@ -129,6 +129,7 @@ func (c *Core) bring(r *replica) {
 		if r.row.State != Loading {
 			r.to(Loading, "", c.now)
 		}
+		c.wakeShards(r)
 	default:
 		if r.row.State != Starting {
 			r.to(Starting, "", c.now)
@@ -187,6 +188,8 @@ func (c *Core) bound(r *replica) {
 	switch {
 	case r.row.State == Starting && c.now.Sub(r.since) >= c.cfg.StartTimeout:
 		c.fail(r, fmt.Sprintf("not all of its %d shards have been begun within %v", len(r.shards), c.cfg.StartTimeout))
+	case r.row.State == Loading && !r.woken.IsZero() && c.now.Sub(r.woken) >= c.cfg.StartTimeout:
+		c.fail(r, fmt.Sprintf("it did not wake within %v", c.cfg.StartTimeout))
 	case r.row.State == Loading && c.now.Sub(r.since) >= load:
 		c.fail(r, fmt.Sprintf("it was not ready within %v", load))
 	}

@@ -57,8 +57,8 @@ type model struct {
 	// far as any of them said.
 	demand  Demand
 	askedAt time.Time
-	// loads are how long replicas took to be ready.
-	loads loads
+	// loads are how long replicas took to be ready, wakes how long those that slept.
+	loads, wakes loads
 	// evicted is when one was ended last for another model's sake, thrashed how often
 	// one was loaded again within [thrashWindow] of that.
 	evicted  time.Time
@@ -184,7 +184,8 @@ func (c *Core) byNeed() []*model {
 			m.replicas = append(m.replicas, r)
 			continue
 		}
-		if (r.row.State.holds() || r.row.State == Lost) && !slices.Contains(c.aside, r.row.Model) {
+		if (r.row.State.holds() || r.row.State == Lost) && // what sleeps is looked after by itself
+			!slices.Contains(c.aside, r.row.Model) {
 			c.retire(r, "its model left the catalog")
 		}
 	}

@@ -18,11 +18,16 @@ const (
 	Drain
 	// Stop has Order.Node end the shard.
 	Stop
+	// Sleep has Order.Node take what the shard has of its cards' memory, and keep its
+	// weights.
+	Sleep
+	// Wake has Order.Node bring a shard that sleeps back.
+	Wake
 )
 
 // String returns the kind in one word.
 func (k Kind) String() string {
-	return [...]string{"unset", "put-row", "remove-row", "start", "drain", "stop"}[k]
+	return [...]string{"unset", "put-row", "remove-row", "start", "drain", "stop", "sleep", "wake"}[k]
 }
 
 // Order is something to be done. What became of it comes back as a [Result]
@@ -33,7 +38,7 @@ type Order struct {
 	Generation uint64
 	// Row is what PutRow stores.
 	Row *Row
-	// Node and Shard are whose the order is; of Start, Drain and Stop.
+	// Node and Shard are whose the order is; of all but PutRow and RemoveRow.
 	Node  string
 	Shard engines.ShardID
 	// Spec is what to start.

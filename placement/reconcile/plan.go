@@ -80,6 +80,9 @@ func (c *Core) retireSurplus(m *model, fresh []*replica) {
 		return cmp.Or(cmp.Compare(rung(a), rung(b)), cmp.Compare(a.use.InFlight.Or(0), b.use.InFlight.Or(0)), -a.row.CreatedAt.Compare(b.row.CreatedAt), cmp.Compare(a.row.ID, b.row.ID))
 	})
 	for _, r := range fresh[:surplus] {
+		if c.sleepable(m, r) {
+			m.kin.asleep, r.toSleep = append(m.kin.asleep, r), true
+		}
 		c.retire(r, why)
 	}
 }
@@ -95,7 +98,7 @@ func rung(r *replica) int {
 		return 2
 	case Starting:
 		return 1
-	case Placed, Lost, Draining, Stopping, Failed:
+	case Placed, Lost, Draining, Stopping, Failed, Sleeping:
 	}
 	return 0
 }
@@ -152,6 +155,14 @@ func (c *Core) missing(m *model, fresh, old []*replica, ready int) int {
 
 // place puts one replica somewhere, if there is a place.
 func (c *Core) place(m *model) bool {
+	if r := c.wakeable(m); r != nil {
+		m.unplaced = nil
+		c.wake(m, r)
+		return true
+	}
+	if slices.ContainsFunc(m.kin.asleep, (*replica).dozes) {
+		return false // it is woken as soon as it can be
+	}
 	if m.unplaced != nil && m.space == c.space && c.now.Before(m.retry) {
 		return false
 	}

@@ -104,6 +104,7 @@ func TestAnything(t *testing.T) {
 			m := simModel(fmt.Sprint("m", i), rapid.IntRange(0, 2).Draw(t, "count"), ranks, ranks*rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "per rank"))
 			m.Scaling.Max += rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "more")
 			m.Scaling.IdleTimeout = time.Duration(rapid.IntRange(10, 300).Draw(t, "idle timeout")) * time.Second
+			m.Profile.Sleep = rapid.Bool().Draw(t, "sleeps")
 			models = append(models, m)
 		}
 		w.setModels(models...)
@@ -146,7 +147,7 @@ func (w *world) problem() string {
 	known := map[string]bool{}
 	for _, r := range v.Replicas {
 		known[r.ID] = true
-		if r.State != reconcile.Ready || w.store[r.ID].ID == "" {
+		if r.State != reconcile.Ready && r.State != reconcile.Sleeping || w.store[r.ID].ID == "" {
 			return fmt.Sprintf("%s is %v, stored %v", r.ID, r.State, w.store[r.ID].ID != "")
 		}
 	}

@@ -32,6 +32,10 @@ type replica struct {
 	use    Use
 	worked time.Time // when it was last seen to work
 	unsure time.Time // when it was last not known to have nothing to do
+	// toSleep: it is to sleep once it is drained. asleep: all its shards do, and its
+	// cards are free. woken is when it was told to wake; zero: it was not, or has.
+	toSleep, asleep bool
+	woken           time.Time
 	// evictedFor is the model that its cards are needed for; empty: none.
 	evictedFor string
 	// held says what would take it down if nothing showed that it works.
@@ -63,6 +67,7 @@ type shard struct {
 	freed bool
 
 	start, stop, drain attempt
+	sleep, wake        attempt
 	drained            bool
 }
 
@@ -99,7 +104,7 @@ func (s *shard) heard(status *engines.ShardStatus, now time.Time) {
 		if s.bad.IsZero() {
 			s.bad = now
 		}
-	case engines.ShardUnset, engines.ShardStarting, engines.ShardLoading, engines.ShardReady, engines.ShardDraining:
+	case engines.ShardUnset, engines.ShardStarting, engines.ShardLoading, engines.ShardReady, engines.ShardDraining, engines.ShardSleeping:
 		s.bad = time.Time{}
 	}
 }
@@ -137,7 +142,7 @@ func (r *replica) to(s State, reason string, now time.Time) {
 	}
 	r.row.State, r.row.Reason = s, reason
 	switch s {
-	case Draining, Stopping, Failed: // what a start must not undo
+	case Draining, Stopping, Failed, Sleeping: // what a start must not undo
 		r.dirty = true
 	case Placed, Starting, Loading, Ready, Settling, Lost: // what nodes report tells it again
 	}

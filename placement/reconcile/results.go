@@ -12,7 +12,7 @@ func (c *Core) result(res *Result) {
 	case PutRow, RemoveRow:
 		c.rowResult(res)
 		return
-	case Start, Drain, Stop:
+	case Start, Drain, Stop, Sleep, Wake:
 	}
 	r := c.byID[o.Replica]
 	if r == nil || r.row.Generation != o.Generation || o.Shard.Rank >= len(r.shards) || r.shards[o.Shard.Rank].place.Node != o.Node {
@@ -37,6 +37,8 @@ func (c *Core) result(res *Result) {
 			s.mayRun = false // it is barred from being started, and is not there
 			s.missed(c.now)
 		}
+	case Sleep, Wake:
+		c.sleepResult(r, s, res)
 	case PutRow, RemoveRow:
 	}
 }

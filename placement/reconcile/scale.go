@@ -11,9 +11,9 @@ import (
 
 // kin are a model's replicas by what is to become of them.
 type kin struct {
-	// fresh stay, old are to be replaced, lost may come back. The rest is on its way
-	// out.
-	fresh, old, lost []*replica
+	// fresh stay, old are to be replaced, lost may come back, asleep serve once they are
+	// woken, or will sleep. The rest is on its way out.
+	fresh, old, lost, asleep []*replica
 	// ready are those of fresh that routers know of.
 	ready int
 	// missing are to be placed now.
@@ -22,11 +22,13 @@ type kin struct {
 
 // gather sorts a model's replicas.
 func (c *Core) gather(m *model) {
-	k := kin{fresh: m.kin.fresh[:0], old: m.kin.old[:0], lost: m.kin.lost[:0]}
+	k := kin{fresh: m.kin.fresh[:0], old: m.kin.old[:0], lost: m.kin.lost[:0], asleep: m.kin.asleep[:0]}
 	for _, r := range m.replicas {
 		switch {
 		case r.row.State == Lost:
 			k.lost = append(k.lost, r)
+		case r.row.State == Sleeping || r.row.State == Draining && r.toSleep:
+			k.asleep = append(k.asleep, r)
 		case !r.row.State.holds():
 		default:
 			c.judge(m, r)

@@ -25,9 +25,12 @@ const (
 	Stopping
 	// Failed: as Stopping, because a shard of it ended or could not begin.
 	Failed
+	// Sleeping: its engine keeps the weights in its node's memory, and has given its
+	// cards back, or is giving them.
+	Sleeping
 )
 
-var states = [...]string{"unset", "placed", "starting", "loading", "ready", "settling", "lost", "draining", "stopping", "failed"}
+var states = [...]string{"unset", "placed", "starting", "loading", "ready", "settling", "lost", "draining", "stopping", "failed", "sleeping"}
 
 // String returns the state in one word, lower case.
 func (s State) String() string { return states[s] }

@@ -112,8 +112,10 @@ func (c *Core) status(m *model) ModelStatus {
 		s.State, s.Reason = ModelFailing, m.reason
 		s.Retry = engines.Known(m.after.Sub(c.now))
 	case m.count == 0:
-		s.State = ModelAsleep
-		s.Ready = m.loads.estimate("")
+		s.State, s.Ready = ModelAsleep, m.loads.estimate("")
+		if len(m.kin.asleep) > 0 && m.wakes.estimate("") != (engines.Opt[time.Duration]{}) {
+			s.Ready = m.wakes.estimate("")
+		}
 	case m.unplaced != nil:
 		s.State, s.Reason = ModelUnplaced, m.unplaced.Why
 	default:
@@ -146,11 +148,15 @@ func furthest(fresh []*replica) (best *replica) {
 // left is in how long a replica that is on its way should serve. One that takes
 // longer than those before it takes nobody knows how long.
 func (c *Core) left(m *model, r *replica) engines.Opt[time.Duration] {
-	whole, known := m.loads.estimate(c.classOf(r)).Get()
-	if !known || r.begun.IsZero() {
-		return m.loads.estimate(c.classOf(r))
+	estimate, from := m.loads.estimate(c.classOf(r)), r.begun
+	if !r.woken.IsZero() {
+		estimate, from = m.wakes.estimate(c.classOf(r)), r.woken
 	}
-	left := whole - c.now.Sub(r.begun)
+	whole, known := estimate.Get()
+	if !known || from.IsZero() {
+		return estimate
+	}
+	left := whole - c.now.Sub(from)
 	if left < 0 {
 		return engines.Opt[time.Duration]{}
 	}

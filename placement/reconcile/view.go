@@ -52,7 +52,8 @@ type ModelView struct {
 	Wish placement.Wish
 	// Ready serve, Coming are on their way, Leaving are being replaced or ended, Lost
 	// may come back.
-	Ready, Coming, Leaving, Lost int
+	// Asleep serve once they are woken.
+	Ready, Coming, Leaving, Lost, Asleep int
 	// Problem says why none can be placed whatever is free. Unplaced is why no place
 	// was found last, but for the nodes one by one; nil: none is looked for.
 	Problem  string
@@ -135,6 +136,8 @@ func (m *ModelView) count(s State, leaving bool) {
 	switch {
 	case s == Lost:
 		m.Lost++
+	case s == Sleeping:
+		m.Asleep++
 	case leaving && s.holds() || s == Draining || s.ends():
 		m.Leaving++
 	case s == Ready:

@@ -47,8 +47,11 @@ type world struct {
 	// chance of an order and of an answer to be lost, and the longest way of one.
 	loss  float64
 	delay time.Duration
-	// load is how long an engine loads once all its ranks run.
-	load time.Duration
+	// load is how long an engine loads once all its ranks run, wake how long one takes
+	// that slept.
+	load, wake time.Duration
+	// rest is what of a card's memory an engine keeps that sleeps.
+	rest uint64
 	// busy routers have requests on every endpoint; without, none of them ever has, but
 	// on those of models that are used. deaf: a router that lives was not heard.
 	busy bool
@@ -65,6 +68,7 @@ type world struct {
 	long time.Duration
 
 	starts int // engines started
+	wakes  int // engines woken
 }
 
 type fataler interface {
@@ -102,6 +106,8 @@ type process struct {
 	status  engines.ShardStatus
 	spec    engines.ShardSpec
 	started time.Time
+	woken   time.Time // zero: it never slept
+	slept   bool      // and was not woken since, whatever became of it
 }
 
 func newWorld(t fataler, seed uint64) *world {
@@ -111,7 +117,7 @@ func newWorld(t fataler, seed uint64) *world {
 		store: map[string]reconcile.Row{}, emitted: map[string]time.Time{}, hosts: map[string]string{}, retired: map[string]bool{},
 		streams: map[string]time.Time{}, backup: map[string]reconcile.Row{},
 		used: map[string]bool{}, demand: map[string]*reconcile.Demand{}, statuses: map[string]reconcile.ModelStatus{},
-		load: 10 * time.Second, busy: true,
+		load: 10 * time.Second, wake: 2 * time.Second, busy: true,
 	}
 	w.setModels()
 	return w
@@ -194,12 +200,16 @@ func (w *world) run() {
 			case engines.ShardStarting:
 				w.become(p, engines.ShardLoading)
 			case engines.ShardLoading:
-				if w.whole(id.Replica, p.spec) && w.now.Sub(p.started) >= w.load {
+				if !p.woken.IsZero() {
+					if w.now.Sub(p.woken) >= w.wake {
+						w.become(p, engines.ShardReady)
+					}
+				} else if w.whole(id.Replica, p.spec) && w.now.Sub(p.started) >= w.load {
 					w.become(p, engines.ShardReady)
 				}
 			case engines.ShardStopping:
 				w.become(p, engines.ShardStopped)
-			case engines.ShardUnset, engines.ShardReady, engines.ShardDraining, engines.ShardStopped, engines.ShardFailed:
+			case engines.ShardUnset, engines.ShardReady, engines.ShardDraining, engines.ShardStopped, engines.ShardFailed, engines.ShardSleeping:
 			}
 		}
 	}
@@ -308,11 +318,21 @@ func (w *world) view(m *machine) reconcile.Node {
 	for i := range m.cards {
 		id := fmt.Sprintf("%s-%d", m.id, i)
 		n.Cards = append(n.Cards, placement.Card{
-			ID: id, Index: i, Class: "H100", MemoryBytes: engines.Known(uint64(80 << 30)), FreeBytes: engines.Known(uint64(80 << 30)),
+			ID: id, Index: i, Class: "H100", MemoryBytes: engines.Known(uint64(80 << 30)), FreeBytes: engines.Known(uint64(80<<30) - w.kept(m, id)),
 			Problem: m.unfit[id],
 		})
 	}
 	return n
+}
+
+// kept is what of a card's memory those that sleep have.
+func (w *world) kept(m *machine, card string) (bytes uint64) {
+	for _, p := range m.shards {
+		if p.status.State == engines.ShardSleeping && slices.Contains(p.spec.Cards, card) {
+			bytes += w.rest
+		}
+	}
+	return bytes
 }
 
 // alike reports whether the core need not be told of a machine again.
@@ -457,6 +477,22 @@ func (w *world) do(o reconcile.Order) reconcile.Result {
 		if p == nil {
 			return reconcile.Result{Outcome: reconcile.Refused, Reason: "no such shard"}
 		}
+	case reconcile.Sleep:
+		if p == nil || p.status.State != engines.ShardReady && p.status.State != engines.ShardDraining && p.status.State != engines.ShardSleeping {
+			return reconcile.Result{Outcome: reconcile.Refused, Reason: "it does not serve"}
+		}
+		w.become(p, engines.ShardSleeping)
+		p.slept = true
+	case reconcile.Wake:
+		if p == nil {
+			return reconcile.Result{Outcome: reconcile.Refused, Reason: "no such shard"}
+		}
+		if p.status.State == engines.ShardSleeping {
+			w.alone(m, o.Shard, p.spec.Cards)
+			w.become(p, engines.ShardLoading)
+			p.woken, p.slept = w.now, false
+			w.wakes++
+		}
 	case reconcile.Stop:
 		m.barred[o.Shard] = max(m.barred[o.Shard], o.Generation)
 		if p == nil {
@@ -478,13 +514,7 @@ func (w *world) launch(m *machine, o reconcile.Order, p *process) reconcile.Resu
 	if p != nil {
 		return reconcile.Result{Outcome: reconcile.Done}
 	}
-	for id, other := range m.shards {
-		for _, card := range other.spec.Cards {
-			if other.status.State != engines.ShardStopped && slices.Contains(o.Spec.Cards, card) {
-				w.t.Fatalf("%v: %v and %v both have card %s", w.now, id, o.Shard, card)
-			}
-		}
-	}
+	w.alone(m, o.Shard, o.Spec.Cards)
 	if _, stored := w.store[o.Replica]; !stored {
 		w.t.Fatalf("%v is started and not stored", o.Shard)
 	}
@@ -507,6 +537,20 @@ func (w *world) launch(m *machine, o reconcile.Order, p *process) reconcile.Resu
 		w.hosts[incarnation(o)], _, _ = net.SplitHostPort(p.status.Address)
 	}
 	return reconcile.Result{Outcome: reconcile.Done}
+}
+
+// alone holds that no other shard of a machine has any of the cards.
+func (w *world) alone(m *machine, shard engines.ShardID, cards []string) {
+	for id, other := range m.shards {
+		if id == shard || other.status.State == engines.ShardStopped || other.slept {
+			continue
+		}
+		for _, card := range other.spec.Cards {
+			if slices.Contains(cards, card) {
+				w.t.Fatalf("%v: %v and %v both have card %s", w.now, id, shard, card)
+			}
+		}
+	}
 }
 
 func incarnation(o reconcile.Order) string { return fmt.Sprint(o.Replica, " ", o.Generation) }
@@ -536,10 +580,14 @@ func (w *world) check(v *reconcile.View) {
 			}
 		}
 		fabrics := map[string]bool{}
-		for _, s := range r.Shards {
+		for rank, s := range r.Shards {
 			m := w.machine(s.Node)
+			p := m.shards[engines.ShardID{Replica: r.ID, Rank: rank}]
 			fabrics[m.fabric] = true
 			for _, card := range s.Cards {
+				if r.State == reconcile.Sleeping || r.State >= reconcile.Stopping && (p == nil || p.slept) {
+					continue // until it is woken
+				}
 				if other := taken[card]; other != "" {
 					w.t.Fatalf("%v: card %s is of %s and of %s", w.now, card, other, r.ID)
 				}
@@ -552,7 +600,11 @@ func (w *world) check(v *reconcile.View) {
 	}
 	stored := map[string]string{}
 	for id, row := range w.store {
-		for _, s := range row.Shards {
+		for rank, s := range row.Shards {
+			p := w.machine(s.Node).shards[engines.ShardID{Replica: id, Rank: rank}]
+			if row.State == reconcile.Sleeping || row.State >= reconcile.Stopping && (p == nil || p.slept) {
+				continue // until it is woken
+			}
 			for _, card := range s.Cards {
 				if other := stored[card]; other != "" {
 					w.t.Fatalf("%v: the rows of %s and of %s both have card %s", w.now, id, other, card)

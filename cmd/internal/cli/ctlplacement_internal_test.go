@@ -162,11 +162,11 @@ func TestCtlPlacement(t *testing.T) {
 			"\ncertificate cp-1 (agent_listener) expires in 20d, on 2026-03-22",
 		}},
 		{[]string{"models"}, []string{
-			"MODEL  STATE    WANTED  OF   READY  COMING  LEAVING  LOST  FULL  WAITING  IDLE  NEXT TRY\n",
-			"big    serving  2       1-4  2      0       0        0     62%   2        2h0m  -\n",
+			"MODEL  STATE    WANTED  OF   READY  COMING  LEAVING  LOST  ASLEEP  FULL  WAITING  IDLE  NEXT TRY\n",
+			"big    serving  2       1-4  2      0       0        0     0       62%   2        2h0m  -\n",
 			"\nbig was loaded again 3 times within 10m of making room for another model: more is asked for than the cards hold\n",
 			"\nbig: a load takes 20m, and it is stopped after 15m without use; raise scaling.idle_timeout\n",
-			"small  -        1       -    0      0       0        1     -     0        -     40s\n", "\nhuge has no place",
+			"small  -        1       -    0      0       0        1     0       -     0        -     40s\n", "\nhuge has no place",
 		}},
 		{[]string{"replicas"}, []string{
 			"big-a    big    ready   1h0m  east    10.0.0.1:20000  2          0s\n", "small-a  small  failed  3s    -       -               -          -\n",

@@ -219,14 +219,14 @@ func writePlacedModels(w io.Writer, s *apipb.GetStatusResponse) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "MODEL\tSTATE\tWANTED\tOF\tREADY\tCOMING\tLEAVING\tLOST\tFULL\tWAITING\tIDLE\tNEXT TRY")
+	fmt.Fprintln(t, "MODEL\tSTATE\tWANTED\tOF\tREADY\tCOMING\tLEAVING\tLOST\tASLEEP\tFULL\tWAITING\tIDLE\tNEXT TRY")
 	for _, m := range s.GetModels() {
 		next := "-"
 		if m.GetNextTry() != nil {
 			next = since(m.GetNextTry(), s.GetAt())
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\t%d\t%s\t%s\n", m.GetName(), standing(m.GetScaling()), m.GetWanted(), bounds(m.GetScaling()),
-			m.GetReady(), m.GetComing(), m.GetLeaving(), m.GetLost(), full(m.GetScaling()), m.GetScaling().GetWaiting()+m.GetScaling().GetQueued(), idle(m.GetIdleSeconds()), next)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%s\t%s\n", m.GetName(), standing(m.GetScaling()), m.GetWanted(), bounds(m.GetScaling()),
+			m.GetReady(), m.GetComing(), m.GetLeaving(), m.GetLost(), m.GetAsleep(), full(m.GetScaling()), m.GetScaling().GetWaiting()+m.GetScaling().GetQueued(), idle(m.GetIdleSeconds()), next)
 	}
 	if err := t.Flush(); err != nil {
 		return err
