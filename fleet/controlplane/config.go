@@ -107,6 +107,8 @@ type Deps struct {
 	Facts func(engines.Name) *feed.Facts
 	// Shape is [reconcile.CoreDeps.Shape].
 	Shape func(engines.Profile) (engines.Shape, error)
+	// Scaled is [reconcile.Deps.Scaled].
+	Scaled func(reconcile.Scaled)
 	// Holder says who leads, for people, such as the host's name.
 	Holder string
 	// Verify is [control.Deps.Verify].

@@ -79,7 +79,7 @@ func (p *Plane) place(cfg Config, deps Deps) (err error) {
 	p.press = &press{feed: publisher, catalog: deps.Catalog, facts: deps.Facts, log: deps.Logger, known: map[engines.Name]*feed.Facts{}}
 	p.authority.begun, p.authority.ended = p.press.term, publisher.Resign
 	p.placing, err = reconcile.New(cfg.reconcile(), reconcile.Deps{
-		Authority: p.authority, Rows: orders, Dispatcher: orders, Nodes: p.machines, Catalog: p.press, Use: use{p.press}, Sink: p.press,
+		Authority: p.authority, Rows: orders, Dispatcher: orders, Nodes: p.machines, Catalog: p.press, Use: use{p.press}, Sink: p.press, Scaled: deps.Scaled,
 		Core:   reconcile.CoreDeps{Shape: deps.Shape, NewID: replicaID, NewSecret: rand.Text},
 		Logger: deps.Logger, Registerer: deps.Registerer,
 	})

@@ -54,6 +54,7 @@ type Core struct {
 	space uint64
 
 	orders    []Order
+	scaled    []Scaled
 	endpoints []Endpoint
 	published bool // endpoints were decided about once
 	statuses  []ModelStatus
@@ -86,7 +87,7 @@ func NewCore(cfg Config, deps CoreDeps) (*Core, error) {
 // Step takes what has changed and returns what is to be done. now never goes
 // back. Orders that were returned and have had no [Result] are not returned again.
 func (c *Core) Step(now time.Time, in Inputs) Decisions {
-	c.now, c.leads, c.orders = now, in.Leads, nil
+	c.now, c.leads, c.orders, c.scaled = now, in.Leads, nil, nil
 	c.take(in)
 	if c.rows && c.leads {
 		for _, r := range slices.Clone(c.replicas) {
@@ -103,7 +104,7 @@ func (c *Core) Step(now time.Time, in Inputs) Decisions {
 		c.stopStrays()
 		c.write()
 	}
-	d := Decisions{Orders: c.orders, Changed: c.publish(), Endpoints: c.endpoints}
+	d := Decisions{Orders: c.orders, Changed: c.publish(), Endpoints: c.endpoints, Scaled: c.scaled}
 	if c.rows && c.leads && c.catalog != nil {
 		d.StatusesChanged = c.tell()
 		d.Statuses = c.statuses

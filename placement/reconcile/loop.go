@@ -83,6 +83,9 @@ type Deps struct {
 	Use        UseSource     // required
 	Sink       EndpointSink  // required
 	Core       CoreDeps
+	// Scaled is told of each decision that changed how many replicas of a model are
+	// wanted. It must not block. Nil: nobody is.
+	Scaled func(Scaled)
 	// Logger gets what happens to replicas. Nil discards.
 	Logger *slog.Logger
 	// Registerer gets the metrics. Nil leaves them unregistered.
@@ -163,6 +166,11 @@ func (l *Loop) Run(ctx context.Context) error {
 		decided, view := l.step(clock.now(), in)
 		if decided.Changed {
 			l.deps.Sink.SetEndpoints(decided.Endpoints)
+		}
+		if l.deps.Scaled != nil {
+			for _, s := range decided.Scaled {
+				l.deps.Scaled(s)
+			}
 		}
 		diary.note(view, clock.at)
 		for _, o := range decided.Orders {

@@ -1,6 +1,9 @@
 package reconcile
 
-import "github.com/llmgw/llmgw/engines"
+import (
+	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/placement/scale"
+)
 
 // Kind is what an order is.
 type Kind uint8
@@ -67,6 +70,13 @@ type Endpoint struct {
 	Node, Fabric string
 }
 
+// Scaled is a decision on how many replicas of a model are wanted, with all that it
+// was made on.
+type Scaled struct {
+	Model string
+	scale.Record
+}
+
 // Step is what one step decided.
 type Decisions struct {
 	// Orders are to be carried out, in any order and at the same time.
@@ -80,4 +90,7 @@ type Decisions struct {
 	// slice until StatusesChanged. Without authority there are none.
 	Statuses        []ModelStatus
 	StatusesChanged bool
+	// Scaled are the decisions of this step that changed how many replicas of a model
+	// are wanted.
+	Scaled []Scaled
 }

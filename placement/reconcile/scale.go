@@ -79,8 +79,12 @@ func (c *Core) scale(m *model) {
 		in.NoRoom = m.unplaced.Why
 	}
 	in.Idle = c.idleAll(m.kin.fresh)
-	m.scaled = m.scaler.Step(c.scaleConfig(m), in)
+	rec := scale.Record{Config: c.scaleConfig(m), Input: in, Before: m.scaler.State()}
+	m.scaled = m.scaler.Step(rec.Config, in)
 	m.count = m.scaled.Want
+	if rec.Decision = m.scaled; m.scaled.Changed {
+		c.scaled = append(c.scaled, Scaled{m.name, rec})
+	}
 }
 
 // scaleConfig is how it is decided for a model.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/llmgw/llmgw/placement/scale"
 	"github.com/llmgw/llmgw/router"
 	"github.com/llmgw/llmgw/router/gateway/flight"
 	"github.com/llmgw/llmgw/router/openai"
@@ -244,4 +245,15 @@ func (p *prompt) recorded() []uint64 {
 		p.written = append(p.written, p.chain.Hash(i))
 	}
 	return p.written
+}
+
+// Scaled writes a decision on how many replicas of a model are wanted into the
+// recorder's log, where there is one. It never waits.
+func (g *Gateway) Scaled(model string, r *scale.Record) {
+	if g.flightLog == nil {
+		return
+	}
+	if err := flight.Scaled(g.flightLog, model, r); err != nil {
+		g.log.Warn("a decision of scaling was not recorded", "model", model, "err", err)
+	}
 }

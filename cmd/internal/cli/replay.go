@@ -130,11 +130,11 @@ func (c *replayCmd) Run(ctx context.Context, streams Streams) error {
 	switch {
 	case err != nil:
 		return err
-	case report.Routes.Differ+report.Admission.Differ > 0:
+	case report.Routes.Differ+report.Admission.Differ+report.Scaling.Differ > 0:
 		return errors.New("replay: decisions came out otherwise than they were recorded")
 	case len(report.Faults) > 0:
 		return fmt.Errorf("replay: a part of the log cannot be read: %s", report.Faults[0])
-	case report.Routes.Recorded == 0 && (c.Model != "" || report.Admission.Recorded == 0):
+	case report.Routes.Recorded+report.Scaling.Recorded == 0 && (c.Model != "" || report.Admission.Recorded == 0):
 		return fmt.Errorf("replay: %w", c.nothing(log))
 	}
 	return nil
@@ -283,7 +283,7 @@ func (r *replayReport) write(w io.Writer) error {
 	for _, k := range []struct {
 		name string
 		c    *flight.Comparison
-	}{{"routes", &r.Routes}, {"admission", &r.Admission}} {
+	}{{"routes", &r.Routes}, {"admission", &r.Admission}, {"scaling", &r.Scaling}} {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\n", k.name, k.c.Recorded, k.c.Replayed, k.c.Differ)
 	}
 	fmt.Fprintf(t, "outcomes\t%d\t-\t-\n", r.Outcomes)
@@ -296,7 +296,7 @@ func (r *replayReport) write(w io.Writer) error {
 	for _, k := range []struct {
 		name string
 		c    *flight.Comparison
-	}{{"routes", &r.Routes}, {"admission", &r.Admission}} {
+	}{{"routes", &r.Routes}, {"admission", &r.Admission}, {"scaling", &r.Scaling}} {
 		for _, why := range slices.Sorted(maps.Keys(k.c.Skipped)) {
 			fmt.Fprintf(w, "\nnot replayed: %d of %s: %s\n", k.c.Skipped[why], k.name, why)
 		}

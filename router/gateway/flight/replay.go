@@ -55,6 +55,7 @@ type Report struct {
 
 	Routes    Comparison `json:"routes"`
 	Admission Comparison `json:"admission"`
+	Scaling   Comparison `json:"scaling"`
 	Outcomes  int        `json:"outcomes"`
 	// Policies have what was picked first, then what Options.Policies would have.
 	Policies []*PolicyResult `json:"policies,omitempty"`
@@ -106,7 +107,7 @@ type Difference struct {
 
 // OK reports whether all that was asked for could be replayed to the same bytes.
 func (r *Report) OK() bool {
-	return r.Routes.Differ == 0 && r.Admission.Differ == 0 && len(r.Faults) == 0
+	return r.Routes.Differ == 0 && r.Admission.Differ == 0 && r.Scaling.Differ == 0 && len(r.Faults) == 0
 }
 
 // run is what one process wrote.
@@ -285,7 +286,7 @@ func (p *replayer) entry(e record.Entry) {
 		return
 	}
 	shown := p.shows(e.Time)
-	if shown && e.Type >= TypeSetup && e.Type <= TypeOutcome {
+	if shown && e.Type >= TypeSetup && e.Type <= TypeScale {
 		if p.report.From.IsZero() {
 			p.report.From = e.Time
 		}
@@ -302,6 +303,10 @@ func (p *replayer) entry(e record.Entry) {
 	case TypeOutcome:
 		if shown {
 			err = p.outcome(e)
+		}
+	case TypeScale:
+		if shown {
+			err = p.scale(e)
 		}
 	case TypeSetup:
 		if shown {

@@ -19,6 +19,7 @@ const (
 	TypeRoute     record.Type = 3
 	TypeAdmission record.Type = 4
 	TypeOutcome   record.Type = 5
+	TypeScale     record.Type = 6
 )
 
 // version is the first byte of every record. A form is never changed: the next

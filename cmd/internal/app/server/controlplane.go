@@ -21,6 +21,8 @@ import (
 	"github.com/llmgw/llmgw/fleet/controlplane/models"
 	"github.com/llmgw/llmgw/fleet/feed"
 	"github.com/llmgw/llmgw/fleet/pki"
+	"github.com/llmgw/llmgw/placement/reconcile"
+	"github.com/llmgw/llmgw/placement/scale"
 )
 
 // controlPlane is what a server has that agents dial. It is nil in one that they
@@ -42,6 +44,11 @@ func newControlPlane(cfg config.Config, k *keeper, l *listeners, m *models.Model
 	p := &controlPlane{listeners: l, wanted: newWanted(m), log: log}
 	deps := controlplane.Deps{
 		Store: k.store, Holder: holder(), Catalog: p.wanted, Shape: a.shape, Facts: a.facts, Logger: log, Registerer: reg,
+	}
+	if r, can := data.(interface {
+		Scaled(model string, r *scale.Record)
+	}); can {
+		deps.Scaled = func(s reconcile.Scaled) { r.Scaled(s.Model, &s.Record) }
 	}
 	if cfg.AgentTLS != (config.AgentTLS{}) {
 		identity, err := p.prove(cfg.AgentTLS, reg)
