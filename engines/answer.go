@@ -183,6 +183,7 @@ func (l Launch) Validate() error {
 	fs.ready("ready", l.Ready)
 	fs.stop("stop", l.Stop)
 	fs.logs("logs", l.Logs)
+	fs.sleeping(l)
 	names = make([]string, len(l.Sidecars))
 	for i, s := range l.Sidecars {
 		names[i] = s.Name

@@ -27,6 +27,13 @@ func launch() engines.Launch {
 	}
 }
 
+func asleep() *engines.Sleep {
+	return &engines.Sleep{
+		Port: 8000, Sleep: "/sleep?level=1", Wake: "/wake_up", Check: "/is_sleeping", Asleep: "true", Awake: "false",
+		SleepTimeout: time.Minute, WakeTimeout: time.Minute,
+	}
+}
+
 func TestLaunchValidate(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -65,6 +72,15 @@ func TestLaunchValidate(t *testing.T) {
 		{"very many rules", func(l *engines.Launch) { l.Logs = make([]engines.LogRule, 1<<20) }, []string{"logs"}},
 		{"very many sidecars", func(l *engines.Launch) { l.Sidecars = make([]engines.Sidecar, 1<<20) }, []string{"sidecars"}},
 		{"a sidecar without a name", func(l *engines.Launch) { l.Sidecars[0].Name = "" }, []string{"sidecars"}},
+		{"sleeps", func(l *engines.Launch) { l.ServesHTTP, l.Sleep = true, asleep() }, nil},
+		{"sleeps without a server", func(l *engines.Launch) { l.Sleep = asleep() }, []string{"sleep"}},
+		{"sleeps by nothing", func(l *engines.Launch) { l.ServesHTTP, l.Sleep = true, new(engines.Sleep) }, []string{
+			"sleep.port", "sleep.sleep", "sleep.wake", "sleep.check", "sleep.asleep", "sleep.sleep_timeout", "sleep.wake_timeout",
+		}},
+		{"asleep and awake are alike", func(l *engines.Launch) {
+			l.ServesHTTP, l.Sleep = true, asleep()
+			l.Sleep.Asleep, l.Sleep.Awake = "sleeping", "not sleeping"
+		}, []string{"sleep.asleep"}},
 		{"a sidecar's pattern", func(l *engines.Launch) { l.Sidecars[0].Ready.Log = "(" }, []string{"sidecars[0].ready.log"}},
 	}
 	for _, tt := range tests {

@@ -51,4 +51,7 @@ type Capabilities struct {
 	// KeepAlive is how long the engine leaves an idle connection open. Zero
 	// is unknown. A client must let go of idle connections before that.
 	KeepAlive time.Duration
+	// Sleeps: launched with [Profile.Sleep] it can give its cards' memory back and
+	// take it again, as [Launch.Sleep] says.
+	Sleeps bool
 }

@@ -119,8 +119,8 @@ func (p Profile) Faults() Faults {
 
 // Faults returns what is wrong with p by what d says of its engine, and by
 // [Profile.Faults]: an engine other than d's, a mode or option that d does not
-// know, and arguments or variables that d keeps for itself. What is special to an
-// engine its adapter adds.
+// know, sleep where the engine or the profile cannot, and arguments or variables
+// that d keeps for itself. What is special to an engine its adapter adds.
 func (d Description) Faults(p Profile) Faults {
 	var fs Faults
 	p = p.WithDefaults()
@@ -129,6 +129,7 @@ func (d Description) Faults(p Profile) Faults {
 	}
 	fs.mode(d, p)
 	fs = append(fs, p.Faults()...)
+	fs.sleeps(d, p)
 	fs.options(d, p)
 	fs.reserved(d, p)
 	return fs

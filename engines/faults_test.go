@@ -101,6 +101,32 @@ func TestFaultsOfProfile(t *testing.T) {
 	}
 }
 
+// An engine sleeps if it can, and with what it has to give back on one node.
+func TestFaultsOfSleep(t *testing.T) {
+	sleeps := ours
+	sleeps.Capabilities.Sleeps = true
+	for _, tt := range []struct {
+		name string
+		d    engines.Description
+		p    engines.Profile
+		want string // in the one fault; empty: none
+	}{
+		{"asleep", sleeps, engines.Profile{Sleep: true}, ""},
+		{"one that cannot", ours, engines.Profile{Sleep: true}, "Ours cannot give its cards' memory back"},
+		{"without cards", sleeps, engines.Profile{Sleep: true, CPU: true}, "beside cpu"},
+		{"over nodes", sleeps, engines.Profile{Sleep: true, Mode: "many", Ranks: 2, TensorParallel: 2}, "over 2 ranks"},
+		{"not asked for", ours, engines.Profile{Mode: "many", Ranks: 2, TensorParallel: 2}, ""},
+	} {
+		tt.p.Engine, tt.p.Model, tt.p.ServedNames = "ours", "/models/m", []string{"m"}
+		fs := tt.d.Faults(tt.p)
+		switch {
+		case tt.want == "" && len(fs) == 0:
+		case tt.want == "" || len(fs) != 1 || fs[0].Field != "sleep" || !strings.Contains(fs[0].Problem, tt.want) || fs[0].Advice == "":
+			t.Errorf("%s: faults %v; want %q", tt.name, fs, tt.want)
+		}
+	}
+}
+
 func TestProfileError(t *testing.T) {
 	var fs engines.Faults
 	if err := fs.Err("ours"); err != nil {

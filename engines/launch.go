@@ -108,6 +108,9 @@ type Launch struct {
 	// Logs says what lines of the engine's output mean. The first rule that
 	// matches a line counts.
 	Logs []LogRule
+	// Sleep says how the engine sleeps and is woken. Nil: it cannot. Set where
+	// [Profile.Sleep] asks for it, and not elsewhere.
+	Sleep *Sleep `json:",omitempty"` // so that launches without it keep their hash
 }
 
 // Command is a process to start. It inherits no variable but those that its

@@ -167,7 +167,7 @@ type ShardStatus struct {
 	// Lines are the last lines of the engine's output, the newest last, of a
 	// shard that failed.
 	Lines []string
-	// MemoryHeld says who still has memory of the shard's cards after it
-	// stopped. Empty: the memory was seen free, or the shard had no cards.
+	// MemoryHeld says who still has memory of the shard's cards after it stopped or
+	// fell asleep. Empty: the memory was seen free, or the shard had no cards.
 	MemoryHeld string
 }

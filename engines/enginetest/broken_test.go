@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -34,6 +35,46 @@ func onLaunch(change func(engines.Shard, *engines.Launch)) toy {
 			change(s, l)
 		}
 	}}
+}
+
+func toySleep(port int) *engines.Sleep {
+	return &engines.Sleep{
+		Port: port, Sleep: "/sleep", Wake: "/wake", Check: "/how", Asleep: "zzz", Awake: "here",
+		SleepTimeout: time.Minute, WakeTimeout: time.Minute,
+	}
+}
+
+// sleeper is a toy that sleeps, by its own port if there is no other.
+func sleeper(port int, keyed bool) toy {
+	t := onLaunch(func(s engines.Shard, l *engines.Launch) {
+		if l.ServesHTTP && s.Profile.Sleep {
+			l.Sleep = toySleep(cmp.Or(port, l.Ready.Probe.Port))
+			l.Sleep.Keyed = keyed && s.Keyed
+		}
+	})
+	t.describe = func(d *engines.Description) { d.Capabilities.Sleeps = true }
+	return t
+}
+
+// A toy that sleeps as the contract asks is found nothing wrong with, and one that
+// leaves the key out is found out.
+func TestToySleeps(t *testing.T) {
+	for _, keyed := range []bool{true, false} {
+		s, err := newSubject(t.Context(), sleeper(0, keyed), "testdata", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, f := range anyProfile(s) {
+			found = found || strings.Contains(f.contract, "sleep is asked for with the key")
+			if strings.Contains(f.contract, "sleep") && keyed {
+				t.Error(f)
+			}
+		}
+		if found == keyed {
+			t.Errorf("with the key %t: found out: %t", keyed, found)
+		}
+	}
 }
 
 // Each way to break the contract is found, by the part that looks for it, with
@@ -166,6 +207,9 @@ func TestBrokenAdaptersAreFound(t *testing.T) {
 		{"an address that extra args can change", describes(func(d *engines.Description) { d.ReservedFlags = remove(d.ReservedFlags, "--host") }), "profiles", "add --host to Description.ReservedFlags"},
 		{"a key that env can change", describes(func(d *engines.Description) { d.ReservedEnv = d.ReservedEnv[1:] }), "profiles", "add TOY_KEY to Description.ReservedEnv"},
 		{"cards that env can change", describes(func(d *engines.Description) { d.ReservedEnv = d.ReservedEnv[:1] }), "profiles", "add CUDA_VISIBLE_DEVICES to Description.ReservedEnv"},
+		{"sleeps, and says not how", describes(func(d *engines.Description) { d.Capabilities.Sleeps = true }), "profiles", "Sleep is set: false, and asked for: true"},
+		{"sleeps unasked", leads(func(l *engines.Launch) { l.Sleep = toySleep(l.Ready.Probe.Port) }), "profiles", "Sleep is set: true, and asked for: false"},
+		{"sleeps on a stranger's port", sleeper(8000, true), "profiles", "port 8000; the rank has"},
 		{"no key where one is asked for", leads(func(l *engines.Launch) { delete(l.Engine.Env, "TOY_KEY") }), "profiles", "the engine answers everyone"},
 		{"a key that nobody asked for", leads(func(l *engines.Launch) { l.Engine.Env["TOY_KEY"] = engines.SecretPlaceholder }), "profiles", "Keyed false and Supported true"},
 		{"a key in a file that nobody named", leads(func(l *engines.Launch) {

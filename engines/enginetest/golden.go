@@ -58,6 +58,14 @@ func (w *text) launch(rank int, l engines.Launch) {
 	w.command(2, l.Engine)
 	w.ready(2, l.Ready)
 	w.stop(2, l.Stop)
+	if s := l.Sleep; s != nil {
+		keyed := ""
+		if s.Keyed {
+			keyed = " with the key"
+		}
+		w.line(2, "sleeps by POST :%d%s within %v, wakes by %s within %v%s", s.Port, s.Sleep, s.SleepTimeout, s.Wake, s.WakeTimeout, keyed)
+		w.line(2, "GET %s has %s asleep, %s awake", s.Check, strconv.Quote(s.Asleep), strconv.Quote(s.Awake))
+	}
 	if l.ServesHTTP {
 		w.line(1, "serves HTTP")
 	}

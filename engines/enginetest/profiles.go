@@ -75,7 +75,7 @@ func changes(d engines.Description) []change {
 			}))
 		}
 	}
-	return out
+	return append(out, set("sleep", func(p *engines.Profile) { p.Sleep = true }))
 }
 
 // circumstancesOf are the nodes on which profiles are tried: the engine's

@@ -26,6 +26,7 @@ func (s *subject) rules(fs *findings, l launched) {
 	fs.err(contractValid, l.at, l.Validate())
 	s.serving(fs, l)
 	s.secret(fs, l)
+	s.sleep(fs, l)
 	s.own(fs, l)
 	s.cards(fs, l)
 	s.times(fs, l)
@@ -200,6 +201,32 @@ func (s *subject) secret(fs *findings, l launched) {
 	s.reserved(fs, l, "secret", func(value string) bool { return strings.Contains(value, engines.SecretPlaceholder) })
 	if p := l.Ready.Probe; p != nil && p.Keyed == open(use, p.Path) {
 		fs.add(contract, fmt.Sprintf("%s: the probe of %s is keyed: %t, and by OpenPaths and ClosedPaths the route is open: %t", l.at, p.Path, p.Keyed, open(use, p.Path)), "key the probes of closed routes and no others")
+	}
+}
+
+// sleep: who serves says how it is put to sleep where the profile asks for that, on
+// its own port and with the key where a route asks for it, and nobody else does.
+func (s *subject) sleep(fs *findings, l launched) {
+	const contract = "a launch says how the engine sleeps where the profile asks for it, on the rank that serves, and nowhere else"
+	asked := l.shard.Profile.Sleep && l.ServesHTTP
+	if asked != (l.Sleep != nil) {
+		fs.add(contract, fmt.Sprintf("%s: Sleep is set: %t, and asked for: %t", l.at, l.Sleep != nil, asked), "set Launch.Sleep on rank 0 where Profile.Sleep is true; without Capabilities.Sleeps the profile is a fault")
+	}
+	if l.shard.Profile.Sleep && !s.d.Capabilities.Sleeps {
+		fs.add("an engine that cannot sleep is not launched to", l.at+": Profile.Sleep is true, and Capabilities.Sleeps false", "begin Validate with Description.Faults")
+	}
+	if l.Sleep == nil {
+		return
+	}
+	if !l.hasPort(l.Sleep.Port) {
+		fs.add("an engine is put to sleep on a port that was set aside for the rank", fmt.Sprintf("%s: port %d; the rank has %v", l.at, l.Sleep.Port, l.shard.Ports), "take it from Shard.Ports")
+	}
+	keyed := l.shard.Keyed && s.d.Secret.Supported
+	for _, p := range []string{l.Sleep.Sleep, l.Sleep.Wake, l.Sleep.Check} {
+		route, _, _ := strings.Cut(p, "?")
+		if l.Sleep.Keyed && !keyed || !l.Sleep.Keyed && keyed && !open(s.d.Secret, route) {
+			fs.add("sleep is asked for with the key where a route asks for one, and not where there is none", fmt.Sprintf("%s: %s, keyed: %t", l.at, route, l.Sleep.Keyed), "set Sleep.Keyed to Shard.Keyed")
+		}
 	}
 }
 

@@ -77,6 +77,7 @@ func descriptionToWire(d engines.Description) *pluginpb.Description {
 			AbortsOnDisconnect: d.Capabilities.AbortsOnDisconnect,
 			TokenizePath:       d.Capabilities.TokenizePath,
 			KeepAlive:          duration(d.Capabilities.KeepAlive),
+			Sleeps:             d.Capabilities.Sleeps,
 		},
 		Secret: &pluginpb.SecretUse{
 			Supported:   d.Secret.Supported,
@@ -111,6 +112,7 @@ func descriptionFromWire(d *pluginpb.Description) engines.Description {
 			AbortsOnDisconnect: c.GetAbortsOnDisconnect(),
 			TokenizePath:       c.GetTokenizePath(),
 			KeepAlive:          c.GetKeepAlive().AsDuration(),
+			Sleeps:             c.GetSleeps(),
 		},
 		Secret: engines.SecretUse{
 			Supported:   s.GetSupported(),
@@ -219,6 +221,7 @@ func profileToWire(p engines.Profile) *pluginpb.Profile {
 		Env:                p.Env,
 		LoadTimeout:        duration(p.LoadTimeout),
 		StopGrace:          duration(p.StopGrace),
+		Sleep:              p.Sleep,
 	}
 }
 
@@ -250,5 +253,6 @@ func profileFromWire(p *pluginpb.Profile) engines.Profile {
 		Env:                p.GetEnv(),
 		LoadTimeout:        p.GetLoadTimeout().AsDuration(),
 		StopGrace:          p.GetStopGrace().AsDuration(),
+		Sleep:              p.GetSleep(),
 	}
 }

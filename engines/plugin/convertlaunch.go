@@ -98,6 +98,7 @@ func launchToWire(l engines.Launch) *pluginpb.Launch {
 		Ready:      readyToWire(l.Ready),
 		Stop:       stopToWire(l.Stop),
 		Logs:       each(l.Logs, ruleToWire),
+		Sleep:      sleepToWire(l.Sleep),
 	}
 }
 
@@ -117,6 +118,27 @@ func launchFromWire(l *pluginpb.Launch) engines.Launch {
 		Ready:      readyFromWire(l.GetReady()),
 		Stop:       stopFromWire(l.GetStop()),
 		Logs:       each(l.GetLogs(), ruleFromWire),
+		Sleep:      sleepFromWire(l.GetSleep()),
+	}
+}
+
+func sleepToWire(s *engines.Sleep) *pluginpb.Sleep {
+	if s == nil {
+		return nil
+	}
+	return &pluginpb.Sleep{
+		Port: int64(s.Port), Keyed: s.Keyed, Sleep: s.Sleep, Wake: s.Wake, Check: s.Check, Asleep: s.Asleep, Awake: s.Awake,
+		SleepTimeout: duration(s.SleepTimeout), WakeTimeout: duration(s.WakeTimeout),
+	}
+}
+
+func sleepFromWire(s *pluginpb.Sleep) *engines.Sleep {
+	if s == nil {
+		return nil
+	}
+	return &engines.Sleep{
+		Port: int(s.GetPort()), Keyed: s.GetKeyed(), Sleep: s.GetSleep(), Wake: s.GetWake(), Check: s.GetCheck(), Asleep: s.GetAsleep(), Awake: s.GetAwake(),
+		SleepTimeout: s.GetSleepTimeout().AsDuration(), WakeTimeout: s.GetWakeTimeout().AsDuration(),
 	}
 }
 

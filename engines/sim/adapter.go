@@ -42,6 +42,7 @@ const (
 	optionSpeed        = "speed"
 	optionConfig       = "config"
 	optionLoadTime     = "load_time"
+	optionWakeTime     = "wake_time"
 	optionShutdown     = "shutdown_timeout"
 	optionFaults       = "faults"
 	optionFaultsRank   = "faults_rank"
@@ -62,6 +63,10 @@ func Metrics() engines.MetricContract {
 // Capabilities returns what the simulated engine does, which is what vLLM does.
 func Capabilities() engines.Capabilities { return vllm.Capabilities() }
 
+// sleepTimeout bounds how long an engine may take to fall asleep, and, beyond its
+// wake_time, to wake.
+const sleepTimeout = 10 * time.Second
+
 // Describe says what the adapter is.
 func (Adapter) Describe(context.Context) (engines.Description, error) { return description(), nil }
 
@@ -78,13 +83,14 @@ func description() engines.Description {
 			{Key: optionSpeed, Doc: "How many times faster than the hardware it simulates. Default 1."},
 			{Key: optionConfig, Doc: "Absolute path, on the node, of a file for llmgw sim -c, such as llmgw sim calibrate prints. Default: an 8B model on one card."},
 			{Key: optionLoadTime, Doc: "How long each rank loads, such as 40s. Default 0s."},
+			{Key: optionWakeTime, Doc: "How long it takes to wake, with sleep, such as 2s. Default 0s."},
 			{Key: optionShutdown, Doc: "How long answers may go on after SIGTERM, such as 30s. Default 0s: they are aborted."},
 			{Key: optionFaults, Doc: "What goes wrong, as llmgw sim --faults=help explains. Default none."},
 			{Key: optionFaultsRank, Doc: "The rank that has the faults alone, from 0. Default: every rank."},
 			{Key: optionFaultControl, Values: []string{"false", "true"}, Doc: "Whether clients may cause faults. Default false."},
 		},
 		ReservedFlags: []string{
-			"--listen", "--model", "--alias", "--kv-events", "--shutdown-timeout", "--json",
+			"--listen", "--model", "--alias", "--kv-events", "--shutdown-timeout", "--json", "--enable-sleep-mode",
 			"--ranks", "--rank", "--rendezvous", "--replica", "--generation",
 		},
 		ReservedEnv:  append(launch.CardVariables(), "CUDA_DEVICE_ORDER", apiKeyVariable),
@@ -132,7 +138,7 @@ func optionFaultsOf(fs *engines.Faults, p engines.Profile) {
 	if v, ok := given(optionConfig); ok && (!filepath.IsAbs(v) || strings.ContainsRune(v, 0)) {
 		bad(optionConfig, "which is no absolute path", "give the file's path on the node, from /")
 	}
-	for _, key := range []string{optionLoadTime, optionShutdown} {
+	for _, key := range []string{optionLoadTime, optionWakeTime, optionShutdown} {
 		if v, ok := given(key); ok {
 			if d, err := time.ParseDuration(v); err != nil || d < 0 {
 				bad(key, "which is no duration", "want e.g. 30s")
@@ -213,6 +219,10 @@ func (a Adapter) launch(s engines.Shard) engines.Launch {
 		if s.Keyed {
 			cards[apiKeyVariable] = engines.SecretPlaceholder
 		}
+		if p.Sleep {
+			l.Sleep = vllm.Sleep(s)
+			l.Sleep.SleepTimeout, l.Sleep.WakeTimeout = sleepTimeout, duration(p, optionWakeTime)+sleepTimeout
+		}
 	} else {
 		l.Ready.Log = `^Rank \d+ of a simulated engine has joined and loaded`
 	}
@@ -241,6 +251,8 @@ func arguments(s engines.Shard) []string {
 	}
 	args.Text("--speed", p.Options[optionSpeed])
 	args.Text("--load-time", p.Options[optionLoadTime])
+	args.Switch("--enable-sleep-mode", p.Sleep)
+	args.Text("--wake-time", p.Options[optionWakeTime])
 	args.Text("--shutdown-timeout", p.Options[optionShutdown])
 	if rank := p.Options[optionFaultsRank]; rank == "" || rank == strconv.Itoa(s.Rank) {
 		args.Text("--faults", p.Options[optionFaults])
@@ -278,9 +290,9 @@ func (a Adapter) Checks(context.Context) ([]engines.Check, error) {
 	widest := a.launch(engines.Shard{
 		Profile: engines.Profile{
 			Engine: engines.Sim, Model: "/models/model", ServedNames: []string{"model", "alias"}, Ranks: 2,
-			ContextTokens: 8192, MaxRunning: 64, PriorityScheduling: true, KVEvents: true,
+			ContextTokens: 8192, MaxRunning: 64, PriorityScheduling: true, KVEvents: true, Sleep: true,
 			Options: map[string]string{
-				optionSpeed: "10", optionConfig: "/etc/llmgw/engine.yaml", optionLoadTime: "40s", optionShutdown: "30s",
+				optionSpeed: "10", optionConfig: "/etc/llmgw/engine.yaml", optionLoadTime: "40s", optionWakeTime: "2s", optionShutdown: "30s",
 				optionFaults: "crlf=true", optionFaultControl: "true",
 			},
 		},

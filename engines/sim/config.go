@@ -68,6 +68,12 @@ type Config struct {
 	// LoadTime is how long [Engine.Load] takes, three quarters of it for weights.
 	// Speed does not shorten it. Default 0; not negative.
 	LoadTime time.Duration `yaml:"load_time"`
+	// SleepMode opens /sleep, /wake_up and /is_sleeping, as vLLM's --enable-sleep-mode
+	// does in its development mode. Default false.
+	SleepMode bool `yaml:"enable_sleep_mode"`
+	// WakeTime is how long an engine that sleeps takes to wake. Speed does not
+	// shorten it. Default 0; not negative.
+	WakeTime time.Duration `yaml:"wake_time"`
 	// ShutdownTimeout is how long [Engine.Serve], told to end, lets answers go
 	// on; then, or at once with 0, they are aborted. Default 0; not negative.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
@@ -215,6 +221,9 @@ func (c Config) Validate() error {
 	}
 	if c.LoadTime < 0 {
 		bad("load_time: %v is negative; want 0 or more", c.LoadTime)
+	}
+	if c.WakeTime < 0 {
+		bad("wake_time: %v is negative; want 0 or more", c.WakeTime)
 	}
 	if c.ShutdownTimeout < 0 {
 		bad("shutdown_timeout: %v is negative; want 0 or more", c.ShutdownTimeout)

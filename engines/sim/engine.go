@@ -48,6 +48,7 @@ type Engine struct {
 	metrics *metrics // guarded by mu
 	driving bool     // guarded by mu: the driver runs
 	closed  bool     // guarded by mu
+	sleep   sleepState
 	crash   crash
 }
 
@@ -128,6 +129,9 @@ func (e *Engine) Close() error {
 	if !e.closed {
 		e.closed = true
 		close(e.done)
+		if e.sleep.timer != nil {
+			e.sleep.timer.Stop()
+		}
 	}
 	e.mu.Unlock()
 	e.crash.after(0)
@@ -180,7 +184,7 @@ func (e *Engine) drive() {
 		if !more {
 			return
 		}
-		if next.IsZero() { // wedged
+		if next.IsZero() { // wedged, or asleep
 			select {
 			case <-e.wake:
 			case <-e.done:
@@ -201,7 +205,7 @@ func (e *Engine) drive() {
 }
 
 // advance runs the iterations that are due; more is false when the driver has
-// to end, next is zero while the engine is wedged.
+// to end, next is zero while the engine is wedged or sleeps.
 func (e *Engine) advance() (next time.Time, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -209,7 +213,7 @@ func (e *Engine) advance() (next time.Time, more bool) {
 		e.driving = false
 		return next, false
 	}
-	if e.faults.Load().Wedge {
+	if e.faults.Load().Wedge || e.sleep.level > 0 {
 		return next, true
 	}
 	now := time.Now()

@@ -121,16 +121,19 @@ func (m *metrics) request(mux *http.ServeMux, r *http.Request, status int) {
 	m.http[httpKey{pattern, method, strconv.Itoa(status/100) + "xx"}]++
 }
 
-// page writes the exposition; s are the core's stats.
-func (m *metrics) page(s Stats, fault string) []byte {
+// page writes the exposition; s are the core's stats, asleep the level at which the
+// engine sleeps.
+func (m *metrics) page(s Stats, asleep int, fault string) []byte {
 	p := &page{b: make([]byte, 0, 24<<10), label: m.label, nan: fault == "nan"}
 	p.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", "", float64(s.Running))
 	p.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.", "", float64(s.Waiting))
 	p.gauge("vllm:num_requests_waiting_by_reason", "Number of requests waiting, by reason.", `reason="capacity"`, float64(s.Waiting))
 	p.sample("vllm:num_requests_waiting_by_reason", `reason="deferred"`, 0)
-	p.gauge("vllm:engine_sleep_state", "Engine sleep state.", `sleep_state="awake"`, 1)
-	p.sample("vllm:engine_sleep_state", `sleep_state="weights_offloaded"`, 0)
-	p.sample("vllm:engine_sleep_state", `sleep_state="discard_all"`, 0)
+	var levels [3]float64
+	levels[asleep] = 1
+	p.gauge("vllm:engine_sleep_state", "Engine sleep state.", `sleep_state="awake"`, levels[0])
+	p.sample("vllm:engine_sleep_state", `sleep_state="weights_offloaded"`, levels[1])
+	p.sample("vllm:engine_sleep_state", `sleep_state="discard_all"`, levels[2])
 	p.gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", "", s.KVUsedRatio())
 	p.counter("vllm:prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.", s.PrefixQueryTokens)
 	p.counter("vllm:prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.", s.PrefixHitTokens)
@@ -279,7 +282,7 @@ func (e *Engine) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.mu.Lock()
-	page := e.metrics.page(e.core.Stats(), f.Metrics)
+	page := e.metrics.page(e.core.Stats(), e.sleep.level, f.Metrics)
 	e.mu.Unlock()
 	_, _ = w.Write(page)
 }

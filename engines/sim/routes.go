@@ -66,6 +66,20 @@ func (e *Engine) newRoutes() *http.ServeMux {
 		writeJSON(w, http.StatusOK, map[string]any{"version": version})
 	})
 	get("/metrics", e.serveMetrics)
+	if e.cfg.SleepMode {
+		plain := func(path string, h http.HandlerFunc) {
+			mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodPost {
+					methodNotAllowed(w, http.MethodPost)
+					return
+				}
+				h(w, r)
+			})
+		}
+		plain("/sleep", e.fallAsleep)
+		plain("/wake_up", e.wakeUp)
+		get("/is_sleeping", e.isSleeping)
+	}
 	if e.cfg.FaultControl {
 		mux.HandleFunc("/sim/faults", e.controlFaults)
 	}

@@ -75,10 +75,11 @@ func description() engines.Description {
 			"--data-parallel-address", "-dpa", "--data-parallel-rpc-port", "-dpp", "--data-parallel-backend", "-dpb",
 			"--data-parallel-hybrid-lb", "-dph", "--data-parallel-external-lb", "-dpe",
 			"--data-parallel-multi-port-external-lb", "-dpm", "--data-parallel-supervisor-port",
-			"--kv-events-config", "--disable-log-stats", "--shutdown-timeout",
+			"--kv-events-config", "--disable-log-stats", "--shutdown-timeout", "--enable-sleep-mode",
 		},
 		ReservedEnv: append(launch.CardVariables(),
-			"CUDA_DEVICE_ORDER", "PROMETHEUS_MULTIPROC_DIR", "PYTHONHASHSEED", "RAY_ADDRESS", "VLLM_API_KEY", "VLLM_HOST_IP", "VLLM_PORT"),
+			"CUDA_DEVICE_ORDER", "PROMETHEUS_MULTIPROC_DIR", "PYTHONHASHSEED", "RAY_ADDRESS", "VLLM_API_KEY", "VLLM_HOST_IP", "VLLM_PORT",
+			variableDevMode),
 		Capabilities: Capabilities(),
 		Metrics:      &metrics,
 		// Later versions close /v2, /inference and /cohere as well; the native
@@ -184,6 +185,9 @@ func serveLaunch(s engines.Shard) engines.Launch {
 		// A rank without HTTP cannot be asked: it is ready as long as it runs,
 		// and the leader is ready only when all ranks are.
 		l.Ready.Probe = &engines.Probe{Port: s.Ports[engines.PortHTTP], Path: "/health", Timeout: 5 * time.Second}
+		if p.Sleep {
+			l.Sleep = Sleep(s)
+		}
 	}
 	return l
 }

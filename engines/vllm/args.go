@@ -34,6 +34,7 @@ func serveArgs(s engines.Shard) []string {
 	if p.PriorityScheduling {
 		a.Add("--scheduling-policy", "priority")
 	}
+	a.Switch("--enable-sleep-mode", p.Sleep)
 	if p.KVEvents && (s.Rank == 0 || modeOf(p) == modeDP) {
 		a.Add("--kv-events-config", kvEvents(s))
 	}

@@ -48,7 +48,7 @@ func widest(mode string) engines.Shard {
 			Engine: engines.VLLM, Mode: mode, Model: "org/model", Revision: "main", ServedNames: []string{"model"},
 			Task: engines.TaskClassify, Ranks: 2, TensorParallel: 2, PipelineParallel: 1, DataParallel: 1, ExpertParallel: true,
 			ContextTokens: 8192, MaxRunning: 64, MemoryRatio: 0.9, DType: "bfloat16", KVCacheDType: "fp8", Quantization: "fp8",
-			PriorityScheduling: true, KVEvents: true,
+			PriorityScheduling: true, KVEvents: true, Sleep: true,
 			Options: map[string]string{optionTools: "hermes", optionReasoning: "qwen3"},
 		},
 		Leader: "10.0.0.1", Address: "10.0.0.1", Bind: "10.0.0.1", Interface: "eth0", HCAs: []string{"mlx5_0"},

@@ -28,8 +28,11 @@ func environment(s engines.Shard) (env map[string]string, unset []string) {
 	if s.Keyed && s.Rank == 0 {
 		own["VLLM_API_KEY"] = engines.SecretPlaceholder
 	}
+	if s.Profile.Sleep {
+		own[variableDevMode] = "1" // without it there is no route to sleep by
+	}
 	// A Kubernetes service of the name vllm makes VLLM_PORT a URL, on which
 	// vLLM fails. The development mode opens routes that change the engine.
 	return launch.Torch(s, own, "VLLM_PORT", "VLLM_API_KEY", "VLLM_DP_MASTER_IP", "VLLM_DP_MASTER_PORT", "VLLM_DP_RANK",
-		"VLLM_DP_RANK_LOCAL", "VLLM_DP_SIZE", "VLLM_SERVER_DEV_MODE")
+		"VLLM_DP_RANK_LOCAL", "VLLM_DP_SIZE", variableDevMode)
 }

@@ -79,5 +79,6 @@ func Capabilities() engines.Capabilities {
 		AbortsOnDisconnect: true,
 		TokenizePath:       "/tokenize",
 		KeepAlive:          5 * time.Second,
+		Sleeps:             true,
 	}
 }

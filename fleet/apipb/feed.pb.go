@@ -1239,7 +1239,9 @@ type FeedCapabilities struct {
 	// The path of the tokenizer route.
 	TokenizePath string `protobuf:"bytes,7,opt,name=tokenize_path,json=tokenizePath,proto3" json:"tokenize_path,omitempty"`
 	// How long an idle connection is left open. Absent: unknown.
-	KeepAlive     *durationpb.Duration `protobuf:"bytes,8,opt,name=keep_alive,json=keepAlive,proto3" json:"keep_alive,omitempty"`
+	KeepAlive *durationpb.Duration `protobuf:"bytes,8,opt,name=keep_alive,json=keepAlive,proto3" json:"keep_alive,omitempty"`
+	// It can give its cards' memory back and take it again, where it is launched so.
+	Sleeps        bool `protobuf:"varint,9,opt,name=sleeps,proto3" json:"sleeps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1328,6 +1330,13 @@ func (x *FeedCapabilities) GetKeepAlive() *durationpb.Duration {
 		return x.KeepAlive
 	}
 	return nil
+}
+
+func (x *FeedCapabilities) GetSleeps() bool {
+	if x != nil {
+		return x.Sleeps
+	}
+	return false
 }
 
 // FeedMetricContract says how the load of an engine is read: a page in Prometheus
@@ -2045,7 +2054,7 @@ const file_llmgw_api_v1_feed_proto_rawDesc = "" +
 	"\rchecks_secret\x18\x04 \x01(\bR\fchecksSecretB\x0f\n" +
 	"\r_capabilitiesB\n" +
 	"\n" +
-	"\b_metrics\"\x83\x03\n" +
+	"\b_metrics\"\x9b\x03\n" +
 	"\x10FeedCapabilities\x12!\n" +
 	"\fstream_usage\x18\x01 \x01(\bR\vstreamUsage\x12)\n" +
 	"\x10continuous_usage\x18\x02 \x01(\bR\x0fcontinuousUsage\x12%\n" +
@@ -2055,7 +2064,8 @@ const file_llmgw_api_v1_feed_proto_rawDesc = "" +
 	"\x14aborts_on_disconnect\x18\x06 \x01(\bR\x12abortsOnDisconnect\x12#\n" +
 	"\rtokenize_path\x18\a \x01(\tR\ftokenizePath\x128\n" +
 	"\n" +
-	"keep_alive\x18\b \x01(\v2\x19.google.protobuf.DurationR\tkeepAlive\"\x82\x05\n" +
+	"keep_alive\x18\b \x01(\v2\x19.google.protobuf.DurationR\tkeepAlive\x12\x16\n" +
+	"\x06sleeps\x18\t \x01(\bR\x06sleeps\"\x82\x05\n" +
 	"\x12FeedMetricContract\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +

@@ -53,6 +53,7 @@ func factsToWire(f *Facts) *apipb.FeedFacts {
 		StreamUsage: c.StreamUsage, ContinuousUsage: c.ContinuousUsage,
 		PriorityField: c.PriorityField, PriorityOrder: apipb.FeedPriorityOrder(c.PriorityOrder),
 		ChecksModel: c.ChecksModel, AbortsOnDisconnect: c.AbortsOnDisconnect, TokenizePath: c.TokenizePath,
+		Sleeps: c.Sleeps,
 	}}
 	if c.KeepAlive > 0 {
 		w.Capabilities.KeepAlive = durationpb.New(c.KeepAlive)
@@ -75,7 +76,7 @@ func factsFromWire(w *apipb.FeedFacts) *Facts {
 		StreamUsage: c.GetStreamUsage(), ContinuousUsage: c.GetContinuousUsage(),
 		PriorityField: c.GetPriorityField(), PriorityOrder: enum[engines.PriorityOrder](c.GetPriorityOrder(), apipb.FeedPriorityOrder_FEED_PRIORITY_ORDER_HIGH_FIRST),
 		ChecksModel: c.GetChecksModel(), AbortsOnDisconnect: c.GetAbortsOnDisconnect(), TokenizePath: c.GetTokenizePath(),
-		KeepAlive: max(c.GetKeepAlive().AsDuration(), 0),
+		KeepAlive: max(c.GetKeepAlive().AsDuration(), 0), Sleeps: c.GetSleeps(),
 	}}
 	if m := w.GetMetrics(); m != nil {
 		f.Metrics = &engines.MetricContract{

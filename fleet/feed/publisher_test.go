@@ -192,7 +192,7 @@ func TestAllOfItArrives(t *testing.T) {
 		facts := &feed.Facts{
 			Capabilities: engines.Capabilities{
 				StreamUsage: true, ContinuousUsage: true, PriorityField: "priority", PriorityOrder: engines.PriorityHighFirst,
-				ChecksModel: true, AbortsOnDisconnect: true, TokenizePath: "/tokenize", KeepAlive: 5 * time.Second,
+				ChecksModel: true, AbortsOnDisconnect: true, TokenizePath: "/tokenize", KeepAlive: 5 * time.Second, Sleeps: true,
 			},
 			Metrics: &engines.MetricContract{
 				Engine: "own", Path: "/metrics", Prefix: "x:", NeedsKey: true, UsuallyRuns: 8,

@@ -1386,6 +1386,8 @@ type Command struct {
 	//	*Command_Start
 	//	*Command_Stop
 	//	*Command_Drain
+	//	*Command_Sleep
+	//	*Command_Wake
 	Order         isCommand_Order `protobuf_oneof:"order"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1476,6 +1478,24 @@ func (x *Command) GetDrain() *DrainShard {
 	return nil
 }
 
+func (x *Command) GetSleep() *SleepShard {
+	if x != nil {
+		if x, ok := x.Order.(*Command_Sleep); ok {
+			return x.Sleep
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetWake() *WakeShard {
+	if x != nil {
+		if x, ok := x.Order.(*Command_Wake); ok {
+			return x.Wake
+		}
+	}
+	return nil
+}
+
 type isCommand_Order interface {
 	isCommand_Order()
 }
@@ -1492,11 +1512,23 @@ type Command_Drain struct {
 	Drain *DrainShard `protobuf:"bytes,6,opt,name=drain,proto3,oneof"`
 }
 
+type Command_Sleep struct {
+	Sleep *SleepShard `protobuf:"bytes,7,opt,name=sleep,proto3,oneof"`
+}
+
+type Command_Wake struct {
+	Wake *WakeShard `protobuf:"bytes,8,opt,name=wake,proto3,oneof"`
+}
+
 func (*Command_Start) isCommand_Order() {}
 
 func (*Command_Stop) isCommand_Order() {}
 
 func (*Command_Drain) isCommand_Order() {}
+
+func (*Command_Sleep) isCommand_Order() {}
+
+func (*Command_Wake) isCommand_Order() {}
 
 // StopShard ends a shard of a generation, and bars it and those before from
 // being started.
@@ -1641,6 +1673,132 @@ func (x *DrainShard) GetGeneration() uint64 {
 	return 0
 }
 
+// SleepShard has a shard's engine give the memory of its cards back and keep its
+// weights in the node's memory: one process before and after. It gets no more
+// requests until it is woken. Whoever orders it lets it finish first: what it still
+// has is cut off.
+type SleepShard struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Rank          uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SleepShard) Reset() {
+	*x = SleepShard{}
+	mi := &file_llmgw_fleet_v1_agents_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SleepShard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SleepShard) ProtoMessage() {}
+
+func (x *SleepShard) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_fleet_v1_agents_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SleepShard.ProtoReflect.Descriptor instead.
+func (*SleepShard) Descriptor() ([]byte, []int) {
+	return file_llmgw_fleet_v1_agents_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SleepShard) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *SleepShard) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *SleepShard) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+// WakeShard has a shard's engine take its cards' memory again, and serve. It undoes
+// SleepShard and DrainShard.
+type WakeShard struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Rank          uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WakeShard) Reset() {
+	*x = WakeShard{}
+	mi := &file_llmgw_fleet_v1_agents_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WakeShard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WakeShard) ProtoMessage() {}
+
+func (x *WakeShard) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_fleet_v1_agents_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WakeShard.ProtoReflect.Descriptor instead.
+func (*WakeShard) Descriptor() ([]byte, []int) {
+	return file_llmgw_fleet_v1_agents_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WakeShard) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *WakeShard) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *WakeShard) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 var File_llmgw_fleet_v1_agents_proto protoreflect.FileDescriptor
 
 const file_llmgw_fleet_v1_agents_proto_rawDesc = "" +
@@ -1764,14 +1922,16 @@ const file_llmgw_fleet_v1_agents_proto_rawDesc = "" +
 	"\x0f_mgmt_interface\":\n" +
 	"\x04Beat\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x16\n" +
-	"\x06resend\x18\x02 \x03(\tR\x06resend\"\xe8\x01\n" +
+	"\x06resend\x18\x02 \x03(\tR\x06resend\"\xcd\x02\n" +
 	"\aCommand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x04R\x04term\x121\n" +
 	"\x05start\x18\x04 \x01(\v2\x19.llmgw.fleet.v1.ShardSpecH\x00R\x05start\x12/\n" +
 	"\x04stop\x18\x05 \x01(\v2\x19.llmgw.fleet.v1.StopShardH\x00R\x04stop\x122\n" +
-	"\x05drain\x18\x06 \x01(\v2\x1a.llmgw.fleet.v1.DrainShardH\x00R\x05drainB\a\n" +
+	"\x05drain\x18\x06 \x01(\v2\x1a.llmgw.fleet.v1.DrainShardH\x00R\x05drain\x122\n" +
+	"\x05sleep\x18\a \x01(\v2\x1a.llmgw.fleet.v1.SleepShardH\x00R\x05sleep\x12/\n" +
+	"\x04wake\x18\b \x01(\v2\x19.llmgw.fleet.v1.WakeShardH\x00R\x04wakeB\a\n" +
 	"\x05order\"\xa2\x01\n" +
 	"\tStopShard\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
@@ -1783,6 +1943,19 @@ const file_llmgw_fleet_v1_agents_proto_rawDesc = "" +
 	"\x05drain\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05drain\"Z\n" +
 	"\n" +
 	"DrainShard\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\"Z\n" +
+	"\n" +
+	"SleepShard\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\"Y\n" +
+	"\tWakeShard\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1e\n" +
 	"\n" +
@@ -1811,7 +1984,7 @@ func file_llmgw_fleet_v1_agents_proto_rawDescGZIP() []byte {
 }
 
 var file_llmgw_fleet_v1_agents_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_llmgw_fleet_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_llmgw_fleet_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_llmgw_fleet_v1_agents_proto_goTypes = []any{
 	(Result)(0),                   // 0: llmgw.fleet.v1.Result
 	(*ConnectRequest)(nil),        // 1: llmgw.fleet.v1.ConnectRequest
@@ -1831,57 +2004,61 @@ var file_llmgw_fleet_v1_agents_proto_goTypes = []any{
 	(*Command)(nil),               // 15: llmgw.fleet.v1.Command
 	(*StopShard)(nil),             // 16: llmgw.fleet.v1.StopShard
 	(*DrainShard)(nil),            // 17: llmgw.fleet.v1.DrainShard
-	nil,                           // 18: llmgw.fleet.v1.Hello.LabelsEntry
-	(*ShardStatus)(nil),           // 19: llmgw.fleet.v1.ShardStatus
-	(*Inventory)(nil),             // 20: llmgw.fleet.v1.Inventory
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*NodeState)(nil),             // 22: llmgw.fleet.v1.NodeState
-	(ShardState)(0),               // 23: llmgw.fleet.v1.ShardState
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*ShardSpec)(nil),             // 25: llmgw.fleet.v1.ShardSpec
+	(*SleepShard)(nil),            // 18: llmgw.fleet.v1.SleepShard
+	(*WakeShard)(nil),             // 19: llmgw.fleet.v1.WakeShard
+	nil,                           // 20: llmgw.fleet.v1.Hello.LabelsEntry
+	(*ShardStatus)(nil),           // 21: llmgw.fleet.v1.ShardStatus
+	(*Inventory)(nil),             // 22: llmgw.fleet.v1.Inventory
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*NodeState)(nil),             // 24: llmgw.fleet.v1.NodeState
+	(ShardState)(0),               // 25: llmgw.fleet.v1.ShardState
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*ShardSpec)(nil),             // 27: llmgw.fleet.v1.ShardSpec
 }
 var file_llmgw_fleet_v1_agents_proto_depIdxs = []int32{
 	3,  // 0: llmgw.fleet.v1.ConnectRequest.hello:type_name -> llmgw.fleet.v1.Hello
 	8,  // 1: llmgw.fleet.v1.ConnectRequest.heartbeat:type_name -> llmgw.fleet.v1.Heartbeat
-	19, // 2: llmgw.fleet.v1.ConnectRequest.status:type_name -> llmgw.fleet.v1.ShardStatus
+	21, // 2: llmgw.fleet.v1.ConnectRequest.status:type_name -> llmgw.fleet.v1.ShardStatus
 	11, // 3: llmgw.fleet.v1.ConnectRequest.answer:type_name -> llmgw.fleet.v1.Answer
-	20, // 4: llmgw.fleet.v1.ConnectRequest.inventory:type_name -> llmgw.fleet.v1.Inventory
+	22, // 4: llmgw.fleet.v1.ConnectRequest.inventory:type_name -> llmgw.fleet.v1.Inventory
 	12, // 5: llmgw.fleet.v1.ConnectRequest.goodbye:type_name -> llmgw.fleet.v1.Goodbye
 	5,  // 6: llmgw.fleet.v1.ConnectRequest.reach:type_name -> llmgw.fleet.v1.Reach
 	13, // 7: llmgw.fleet.v1.ConnectResponse.welcome:type_name -> llmgw.fleet.v1.Welcome
 	15, // 8: llmgw.fleet.v1.ConnectResponse.command:type_name -> llmgw.fleet.v1.Command
 	14, // 9: llmgw.fleet.v1.ConnectResponse.beat:type_name -> llmgw.fleet.v1.Beat
-	21, // 10: llmgw.fleet.v1.Hello.at:type_name -> google.protobuf.Timestamp
+	23, // 10: llmgw.fleet.v1.Hello.at:type_name -> google.protobuf.Timestamp
 	6,  // 11: llmgw.fleet.v1.Hello.engines:type_name -> llmgw.fleet.v1.EngineOffer
-	20, // 12: llmgw.fleet.v1.Hello.inventory:type_name -> llmgw.fleet.v1.Inventory
-	22, // 13: llmgw.fleet.v1.Hello.state:type_name -> llmgw.fleet.v1.NodeState
-	19, // 14: llmgw.fleet.v1.Hello.shards:type_name -> llmgw.fleet.v1.ShardStatus
-	18, // 15: llmgw.fleet.v1.Hello.labels:type_name -> llmgw.fleet.v1.Hello.LabelsEntry
+	22, // 12: llmgw.fleet.v1.Hello.inventory:type_name -> llmgw.fleet.v1.Inventory
+	24, // 13: llmgw.fleet.v1.Hello.state:type_name -> llmgw.fleet.v1.NodeState
+	21, // 14: llmgw.fleet.v1.Hello.shards:type_name -> llmgw.fleet.v1.ShardStatus
+	20, // 15: llmgw.fleet.v1.Hello.labels:type_name -> llmgw.fleet.v1.Hello.LabelsEntry
 	7,  // 16: llmgw.fleet.v1.Hello.tombstones:type_name -> llmgw.fleet.v1.Tombstone
 	4,  // 17: llmgw.fleet.v1.Reach.ports:type_name -> llmgw.fleet.v1.PortRange
-	21, // 18: llmgw.fleet.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	22, // 19: llmgw.fleet.v1.Heartbeat.state:type_name -> llmgw.fleet.v1.NodeState
+	23, // 18: llmgw.fleet.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	24, // 19: llmgw.fleet.v1.Heartbeat.state:type_name -> llmgw.fleet.v1.NodeState
 	9,  // 20: llmgw.fleet.v1.Heartbeat.shards:type_name -> llmgw.fleet.v1.ShardBrief
 	10, // 21: llmgw.fleet.v1.Heartbeat.strangers:type_name -> llmgw.fleet.v1.PortHeld
-	23, // 22: llmgw.fleet.v1.ShardBrief.state:type_name -> llmgw.fleet.v1.ShardState
+	25, // 22: llmgw.fleet.v1.ShardBrief.state:type_name -> llmgw.fleet.v1.ShardState
 	0,  // 23: llmgw.fleet.v1.Answer.result:type_name -> llmgw.fleet.v1.Result
-	19, // 24: llmgw.fleet.v1.Answer.status:type_name -> llmgw.fleet.v1.ShardStatus
-	24, // 25: llmgw.fleet.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	24, // 26: llmgw.fleet.v1.Welcome.unreachable_after:type_name -> google.protobuf.Duration
-	24, // 27: llmgw.fleet.v1.Welcome.lost_after:type_name -> google.protobuf.Duration
-	21, // 28: llmgw.fleet.v1.Welcome.at:type_name -> google.protobuf.Timestamp
+	21, // 24: llmgw.fleet.v1.Answer.status:type_name -> llmgw.fleet.v1.ShardStatus
+	26, // 25: llmgw.fleet.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	26, // 26: llmgw.fleet.v1.Welcome.unreachable_after:type_name -> google.protobuf.Duration
+	26, // 27: llmgw.fleet.v1.Welcome.lost_after:type_name -> google.protobuf.Duration
+	23, // 28: llmgw.fleet.v1.Welcome.at:type_name -> google.protobuf.Timestamp
 	4,  // 29: llmgw.fleet.v1.Welcome.port_range:type_name -> llmgw.fleet.v1.PortRange
-	25, // 30: llmgw.fleet.v1.Command.start:type_name -> llmgw.fleet.v1.ShardSpec
+	27, // 30: llmgw.fleet.v1.Command.start:type_name -> llmgw.fleet.v1.ShardSpec
 	16, // 31: llmgw.fleet.v1.Command.stop:type_name -> llmgw.fleet.v1.StopShard
 	17, // 32: llmgw.fleet.v1.Command.drain:type_name -> llmgw.fleet.v1.DrainShard
-	24, // 33: llmgw.fleet.v1.StopShard.drain:type_name -> google.protobuf.Duration
-	1,  // 34: llmgw.fleet.v1.AgentService.Connect:input_type -> llmgw.fleet.v1.ConnectRequest
-	2,  // 35: llmgw.fleet.v1.AgentService.Connect:output_type -> llmgw.fleet.v1.ConnectResponse
-	35, // [35:36] is the sub-list for method output_type
-	34, // [34:35] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	18, // 33: llmgw.fleet.v1.Command.sleep:type_name -> llmgw.fleet.v1.SleepShard
+	19, // 34: llmgw.fleet.v1.Command.wake:type_name -> llmgw.fleet.v1.WakeShard
+	26, // 35: llmgw.fleet.v1.StopShard.drain:type_name -> google.protobuf.Duration
+	1,  // 36: llmgw.fleet.v1.AgentService.Connect:input_type -> llmgw.fleet.v1.ConnectRequest
+	2,  // 37: llmgw.fleet.v1.AgentService.Connect:output_type -> llmgw.fleet.v1.ConnectResponse
+	37, // [37:38] is the sub-list for method output_type
+	36, // [36:37] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_fleet_v1_agents_proto_init() }
@@ -1915,6 +2092,8 @@ func file_llmgw_fleet_v1_agents_proto_init() {
 		(*Command_Start)(nil),
 		(*Command_Stop)(nil),
 		(*Command_Drain)(nil),
+		(*Command_Sleep)(nil),
+		(*Command_Wake)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1922,7 +2101,7 @@ func file_llmgw_fleet_v1_agents_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_llmgw_fleet_v1_agents_proto_rawDesc), len(file_llmgw_fleet_v1_agents_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -37,6 +37,7 @@ const (
 	ShardState_SHARD_STATE_STOPPING    ShardState = 5
 	ShardState_SHARD_STATE_STOPPED     ShardState = 6
 	ShardState_SHARD_STATE_FAILED      ShardState = 7
+	ShardState_SHARD_STATE_SLEEPING    ShardState = 8
 )
 
 // Enum value maps for ShardState.
@@ -50,6 +51,7 @@ var (
 		5: "SHARD_STATE_STOPPING",
 		6: "SHARD_STATE_STOPPED",
 		7: "SHARD_STATE_FAILED",
+		8: "SHARD_STATE_SLEEPING",
 	}
 	ShardState_value = map[string]int32{
 		"SHARD_STATE_UNSPECIFIED": 0,
@@ -60,6 +62,7 @@ var (
 		"SHARD_STATE_STOPPING":    5,
 		"SHARD_STATE_STOPPED":     6,
 		"SHARD_STATE_FAILED":      7,
+		"SHARD_STATE_SLEEPING":    8,
 	}
 )
 
@@ -309,6 +312,7 @@ type Profile struct {
 	Env                map[string]string      `protobuf:"bytes,24,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	LoadTimeout        *durationpb.Duration   `protobuf:"bytes,25,opt,name=load_timeout,json=loadTimeout,proto3" json:"load_timeout,omitempty"`
 	StopGrace          *durationpb.Duration   `protobuf:"bytes,26,opt,name=stop_grace,json=stopGrace,proto3" json:"stop_grace,omitempty"`
+	Sleep              bool                   `protobuf:"varint,27,opt,name=sleep,proto3" json:"sleep,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -525,6 +529,13 @@ func (x *Profile) GetStopGrace() *durationpb.Duration {
 	return nil
 }
 
+func (x *Profile) GetSleep() bool {
+	if x != nil {
+		return x.Sleep
+	}
+	return false
+}
+
 // ShardStatus is what an agent knows of one shard: engines.ShardStatus.
 type ShardStatus struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -556,7 +567,8 @@ type ShardStatus struct {
 	Exit string `protobuf:"bytes,19,opt,name=exit,proto3" json:"exit,omitempty"`
 	// The last lines of output of a shard that failed, the newest last.
 	Lines []string `protobuf:"bytes,20,rep,name=lines,proto3" json:"lines,omitempty"`
-	// Who still holds memory of its cards after it stopped. Empty: nobody.
+	// Who still holds memory of its cards after it stopped or fell asleep. Empty:
+	// nobody.
 	MemoryHeld string `protobuf:"bytes,21,opt,name=memory_held,json=memoryHeld,proto3" json:"memory_held,omitempty"`
 	// UUIDs of its cards. Empty: none, or not known.
 	Cards         []string `protobuf:"bytes,22,rep,name=cards,proto3" json:"cards,omitempty"`
@@ -773,7 +785,7 @@ const file_llmgw_fleet_v1_shard_proto_rawDesc = "" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xa2\b\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xb8\b\n" +
 	"\aProfile\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x1e\n" +
 	"\n" +
@@ -806,7 +818,8 @@ const file_llmgw_fleet_v1_shard_proto_rawDesc = "" +
 	"\x03env\x18\x18 \x03(\v2 .llmgw.fleet.v1.Profile.EnvEntryR\x03env\x12<\n" +
 	"\fload_timeout\x18\x19 \x01(\v2\x19.google.protobuf.DurationR\vloadTimeout\x128\n" +
 	"\n" +
-	"stop_grace\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\tstopGrace\x1a:\n" +
+	"stop_grace\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\tstopGrace\x12\x14\n" +
+	"\x05sleep\x18\x1b \x01(\bR\x05sleep\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a6\n" +
@@ -849,7 +862,7 @@ const file_llmgw_fleet_v1_shard_proto_rawDesc = "" +
 	"\n" +
 	"\b_runningB\n" +
 	"\n" +
-	"\b_waiting*\xd8\x01\n" +
+	"\b_waiting*\xf2\x01\n" +
 	"\n" +
 	"ShardState\x12\x1b\n" +
 	"\x17SHARD_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -859,7 +872,8 @@ const file_llmgw_fleet_v1_shard_proto_rawDesc = "" +
 	"\x14SHARD_STATE_DRAINING\x10\x04\x12\x18\n" +
 	"\x14SHARD_STATE_STOPPING\x10\x05\x12\x17\n" +
 	"\x13SHARD_STATE_STOPPED\x10\x06\x12\x16\n" +
-	"\x12SHARD_STATE_FAILED\x10\a*\xa9\x01\n" +
+	"\x12SHARD_STATE_FAILED\x10\a\x12\x18\n" +
+	"\x14SHARD_STATE_SLEEPING\x10\b*\xa9\x01\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0ePHASE_STARTING\x10\x01\x12\x14\n" +

@@ -1251,7 +1251,9 @@ type Capabilities struct {
 	// The path of the tokenizer route.
 	TokenizePath string `protobuf:"bytes,7,opt,name=tokenize_path,json=tokenizePath,proto3" json:"tokenize_path,omitempty"`
 	// How long the engine leaves an idle connection open. 0 or absent: unknown.
-	KeepAlive     *durationpb.Duration `protobuf:"bytes,8,opt,name=keep_alive,json=keepAlive,proto3" json:"keep_alive,omitempty"`
+	KeepAlive *durationpb.Duration `protobuf:"bytes,8,opt,name=keep_alive,json=keepAlive,proto3" json:"keep_alive,omitempty"`
+	// Launched with Profile.sleep it can give its cards' memory back and take it again.
+	Sleeps        bool `protobuf:"varint,9,opt,name=sleeps,proto3" json:"sleeps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1340,6 +1342,13 @@ func (x *Capabilities) GetKeepAlive() *durationpb.Duration {
 		return x.KeepAlive
 	}
 	return nil
+}
+
+func (x *Capabilities) GetSleeps() bool {
+	if x != nil {
+		return x.Sleeps
+	}
+	return false
 }
 
 // MetricContract says how the load of the engine is read: a page in Prometheus text
@@ -1690,7 +1699,9 @@ type Profile struct {
 	// From the start of the last rank until the replica is ready.
 	LoadTimeout *durationpb.Duration `protobuf:"bytes,25,opt,name=load_timeout,json=loadTimeout,proto3" json:"load_timeout,omitempty"`
 	// Between the signal that asks the engine to end and the one that ends it.
-	StopGrace     *durationpb.Duration `protobuf:"bytes,26,opt,name=stop_grace,json=stopGrace,proto3" json:"stop_grace,omitempty"`
+	StopGrace *durationpb.Duration `protobuf:"bytes,26,opt,name=stop_grace,json=stopGrace,proto3" json:"stop_grace,omitempty"`
+	// It can give its cards' memory back and keep the weights in its node's memory.
+	Sleep         bool `protobuf:"varint,27,opt,name=sleep,proto3" json:"sleep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1905,6 +1916,13 @@ func (x *Profile) GetStopGrace() *durationpb.Duration {
 		return x.StopGrace
 	}
 	return nil
+}
+
+func (x *Profile) GetSleep() bool {
+	if x != nil {
+		return x.Sleep
+	}
+	return false
 }
 
 // Shape is what a replica of a profile needs; rank 0 leads.
@@ -2308,7 +2326,9 @@ type Launch struct {
 	Ready      *Readiness `protobuf:"bytes,5,opt,name=ready,proto3" json:"ready,omitempty"`
 	Stop       *Stop      `protobuf:"bytes,6,opt,name=stop,proto3" json:"stop,omitempty"`
 	// The first rule that matches a line counts.
-	Logs          []*LogRule `protobuf:"bytes,7,rep,name=logs,proto3" json:"logs,omitempty"`
+	Logs []*LogRule `protobuf:"bytes,7,rep,name=logs,proto3" json:"logs,omitempty"`
+	// Absent: the engine cannot sleep.
+	Sleep         *Sleep `protobuf:"bytes,8,opt,name=sleep,proto3" json:"sleep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2392,6 +2412,128 @@ func (x *Launch) GetLogs() []*LogRule {
 	return nil
 }
 
+func (x *Launch) GetSleep() *Sleep {
+	if x != nil {
+		return x.Sleep
+	}
+	return nil
+}
+
+// Sleep says how an engine gives the memory of its cards back and takes it again.
+type Sleep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 65535.
+	Port int64 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
+	// The requests carry the shard's secret.
+	Keyed bool `protobuf:"varint,2,opt,name=keyed,proto3" json:"keyed,omitempty"`
+	// Paths that are posted to, without a body; each begins with /.
+	Sleep string `protobuf:"bytes,3,opt,name=sleep,proto3" json:"sleep,omitempty"`
+	Wake  string `protobuf:"bytes,4,opt,name=wake,proto3" json:"wake,omitempty"`
+	// The path that says how it is, and what its body holds when it sleeps and when
+	// it does not.
+	Check  string `protobuf:"bytes,5,opt,name=check,proto3" json:"check,omitempty"`
+	Asleep string `protobuf:"bytes,6,opt,name=asleep,proto3" json:"asleep,omitempty"`
+	Awake  string `protobuf:"bytes,7,opt,name=awake,proto3" json:"awake,omitempty"`
+	// From the request until check says so. More than 0.
+	SleepTimeout  *durationpb.Duration `protobuf:"bytes,8,opt,name=sleep_timeout,json=sleepTimeout,proto3" json:"sleep_timeout,omitempty"`
+	WakeTimeout   *durationpb.Duration `protobuf:"bytes,9,opt,name=wake_timeout,json=wakeTimeout,proto3" json:"wake_timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sleep) Reset() {
+	*x = Sleep{}
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sleep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sleep) ProtoMessage() {}
+
+func (x *Sleep) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sleep.ProtoReflect.Descriptor instead.
+func (*Sleep) Descriptor() ([]byte, []int) {
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Sleep) GetPort() int64 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Sleep) GetKeyed() bool {
+	if x != nil {
+		return x.Keyed
+	}
+	return false
+}
+
+func (x *Sleep) GetSleep() string {
+	if x != nil {
+		return x.Sleep
+	}
+	return ""
+}
+
+func (x *Sleep) GetWake() string {
+	if x != nil {
+		return x.Wake
+	}
+	return ""
+}
+
+func (x *Sleep) GetCheck() string {
+	if x != nil {
+		return x.Check
+	}
+	return ""
+}
+
+func (x *Sleep) GetAsleep() string {
+	if x != nil {
+		return x.Asleep
+	}
+	return ""
+}
+
+func (x *Sleep) GetAwake() string {
+	if x != nil {
+		return x.Awake
+	}
+	return ""
+}
+
+func (x *Sleep) GetSleepTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.SleepTimeout
+	}
+	return nil
+}
+
+func (x *Sleep) GetWakeTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.WakeTimeout
+	}
+	return nil
+}
+
 // Command is a process to start.
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2408,7 +2550,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[28]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2562,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[28]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2575,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{28}
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Command) GetExecutable() string {
@@ -2477,7 +2619,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[29]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2631,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[29]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2644,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{29}
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *File) GetName() string {
@@ -2535,7 +2677,7 @@ type Sidecar struct {
 
 func (x *Sidecar) Reset() {
 	*x = Sidecar{}
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[30]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2689,7 @@ func (x *Sidecar) String() string {
 func (*Sidecar) ProtoMessage() {}
 
 func (x *Sidecar) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[30]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2702,7 @@ func (x *Sidecar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sidecar.ProtoReflect.Descriptor instead.
 func (*Sidecar) Descriptor() ([]byte, []int) {
-	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{30}
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Sidecar) GetName() string {
@@ -2622,7 +2764,7 @@ type Readiness struct {
 
 func (x *Readiness) Reset() {
 	*x = Readiness{}
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[31]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2634,7 +2776,7 @@ func (x *Readiness) String() string {
 func (*Readiness) ProtoMessage() {}
 
 func (x *Readiness) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[31]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2647,7 +2789,7 @@ func (x *Readiness) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Readiness.ProtoReflect.Descriptor instead.
 func (*Readiness) Descriptor() ([]byte, []int) {
-	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{31}
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Readiness) GetProbe() *Probe {
@@ -2697,7 +2839,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[32]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2851,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[32]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2864,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{32}
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Probe) GetPort() int64 {
@@ -2772,7 +2914,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[33]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2784,7 +2926,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[33]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2797,7 +2939,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{33}
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Stop) GetSignal() Signal {
@@ -2829,7 +2971,7 @@ type LogRule struct {
 
 func (x *LogRule) Reset() {
 	*x = LogRule{}
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[34]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2841,7 +2983,7 @@ func (x *LogRule) String() string {
 func (*LogRule) ProtoMessage() {}
 
 func (x *LogRule) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[34]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2854,7 +2996,7 @@ func (x *LogRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRule.ProtoReflect.Descriptor instead.
 func (*LogRule) Descriptor() ([]byte, []int) {
-	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{34}
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LogRule) GetMatch() string {
@@ -2908,7 +3050,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[35]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +3062,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[35]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +3075,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{35}
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Check) GetName() string {
@@ -3002,7 +3144,7 @@ type Words struct {
 
 func (x *Words) Reset() {
 	*x = Words{}
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[36]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3156,7 @@ func (x *Words) String() string {
 func (*Words) ProtoMessage() {}
 
 func (x *Words) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[36]
+	mi := &file_llmgw_engine_v1_adapter_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3169,7 @@ func (x *Words) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Words.ProtoReflect.Descriptor instead.
 func (*Words) Descriptor() ([]byte, []int) {
-	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{36}
+	return file_llmgw_engine_v1_adapter_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Words) GetWords() []string {
@@ -3094,7 +3236,7 @@ const file_llmgw_engine_v1_adapter_proto_rawDesc = "" +
 	"\x06Option\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06values\x18\x02 \x03(\tR\x06values\x12\x10\n" +
-	"\x03doc\x18\x03 \x01(\tR\x03doc\"\xfe\x02\n" +
+	"\x03doc\x18\x03 \x01(\tR\x03doc\"\x96\x03\n" +
 	"\fCapabilities\x12!\n" +
 	"\fstream_usage\x18\x01 \x01(\bR\vstreamUsage\x12)\n" +
 	"\x10continuous_usage\x18\x02 \x01(\bR\x0fcontinuousUsage\x12%\n" +
@@ -3104,7 +3246,8 @@ const file_llmgw_engine_v1_adapter_proto_rawDesc = "" +
 	"\x14aborts_on_disconnect\x18\x06 \x01(\bR\x12abortsOnDisconnect\x12#\n" +
 	"\rtokenize_path\x18\a \x01(\tR\ftokenizePath\x128\n" +
 	"\n" +
-	"keep_alive\x18\b \x01(\v2\x19.google.protobuf.DurationR\tkeepAlive\"\xf6\x04\n" +
+	"keep_alive\x18\b \x01(\v2\x19.google.protobuf.DurationR\tkeepAlive\x12\x16\n" +
+	"\x06sleeps\x18\t \x01(\bR\x06sleeps\"\xf6\x04\n" +
 	"\x0eMetricContract\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
@@ -3135,7 +3278,7 @@ const file_llmgw_engine_v1_adapter_proto_rawDesc = "" +
 	"\x02by\x18\x02 \x01(\x0e2\x1f.llmgw.engine.v1.SecretDeliveryR\x02by\x12\x1d\n" +
 	"\n" +
 	"open_paths\x18\x03 \x03(\tR\topenPaths\x12!\n" +
-	"\fclosed_paths\x18\x04 \x03(\tR\vclosedPaths\"\xa4\b\n" +
+	"\fclosed_paths\x18\x04 \x03(\tR\vclosedPaths\"\xba\b\n" +
 	"\aProfile\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x1e\n" +
 	"\n" +
@@ -3168,7 +3311,8 @@ const file_llmgw_engine_v1_adapter_proto_rawDesc = "" +
 	"\x03env\x18\x18 \x03(\v2!.llmgw.engine.v1.Profile.EnvEntryR\x03env\x12<\n" +
 	"\fload_timeout\x18\x19 \x01(\v2\x19.google.protobuf.DurationR\vloadTimeout\x128\n" +
 	"\n" +
-	"stop_grace\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\tstopGrace\x1a:\n" +
+	"stop_grace\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\tstopGrace\x12\x14\n" +
+	"\x05sleep\x18\x1b \x01(\bR\x05sleep\x1a:\n" +
 	"\fOptionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a6\n" +
@@ -3214,7 +3358,7 @@ const file_llmgw_engine_v1_adapter_proto_rawDesc = "" +
 	"\x04Card\x12\x16\n" +
 	"\x06vendor\x18\x01 \x01(\tR\x06vendor\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x03R\x05index\x12\x12\n" +
-	"\x04uuid\x18\x03 \x01(\tR\x04uuid\"\xc9\x02\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\"\xf7\x02\n" +
 	"\x06Launch\x120\n" +
 	"\x06engine\x18\x01 \x01(\v2\x18.llmgw.engine.v1.CommandR\x06engine\x12+\n" +
 	"\x05files\x18\x02 \x03(\v2\x15.llmgw.engine.v1.FileR\x05files\x124\n" +
@@ -3223,7 +3367,18 @@ const file_llmgw_engine_v1_adapter_proto_rawDesc = "" +
 	"servesHttp\x120\n" +
 	"\x05ready\x18\x05 \x01(\v2\x1a.llmgw.engine.v1.ReadinessR\x05ready\x12)\n" +
 	"\x04stop\x18\x06 \x01(\v2\x15.llmgw.engine.v1.StopR\x04stop\x12,\n" +
-	"\x04logs\x18\a \x03(\v2\x18.llmgw.engine.v1.LogRuleR\x04logs\"\xc0\x01\n" +
+	"\x04logs\x18\a \x03(\v2\x18.llmgw.engine.v1.LogRuleR\x04logs\x12,\n" +
+	"\x05sleep\x18\b \x01(\v2\x16.llmgw.engine.v1.SleepR\x05sleep\"\x9d\x02\n" +
+	"\x05Sleep\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\x03R\x04port\x12\x14\n" +
+	"\x05keyed\x18\x02 \x01(\bR\x05keyed\x12\x14\n" +
+	"\x05sleep\x18\x03 \x01(\tR\x05sleep\x12\x12\n" +
+	"\x04wake\x18\x04 \x01(\tR\x04wake\x12\x14\n" +
+	"\x05check\x18\x05 \x01(\tR\x05check\x12\x16\n" +
+	"\x06asleep\x18\x06 \x01(\tR\x06asleep\x12\x14\n" +
+	"\x05awake\x18\a \x01(\tR\x05awake\x12>\n" +
+	"\rsleep_timeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\fsleepTimeout\x12<\n" +
+	"\fwake_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\vwakeTimeout\"\xc0\x01\n" +
 	"\aCommand\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x01 \x01(\tR\n" +
@@ -3330,7 +3485,7 @@ func file_llmgw_engine_v1_adapter_proto_rawDescGZIP() []byte {
 }
 
 var file_llmgw_engine_v1_adapter_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_llmgw_engine_v1_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_llmgw_engine_v1_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_llmgw_engine_v1_adapter_proto_goTypes = []any{
 	(PriorityOrder)(0),          // 0: llmgw.engine.v1.PriorityOrder
 	(Aggregation)(0),            // 1: llmgw.engine.v1.Aggregation
@@ -3365,23 +3520,24 @@ var file_llmgw_engine_v1_adapter_proto_goTypes = []any{
 	(*Shard)(nil),               // 30: llmgw.engine.v1.Shard
 	(*Card)(nil),                // 31: llmgw.engine.v1.Card
 	(*Launch)(nil),              // 32: llmgw.engine.v1.Launch
-	(*Command)(nil),             // 33: llmgw.engine.v1.Command
-	(*File)(nil),                // 34: llmgw.engine.v1.File
-	(*Sidecar)(nil),             // 35: llmgw.engine.v1.Sidecar
-	(*Readiness)(nil),           // 36: llmgw.engine.v1.Readiness
-	(*Probe)(nil),               // 37: llmgw.engine.v1.Probe
-	(*Stop)(nil),                // 38: llmgw.engine.v1.Stop
-	(*LogRule)(nil),             // 39: llmgw.engine.v1.LogRule
-	(*Check)(nil),               // 40: llmgw.engine.v1.Check
-	(*Words)(nil),               // 41: llmgw.engine.v1.Words
-	nil,                         // 42: llmgw.engine.v1.Metric.LabelsEntry
-	nil,                         // 43: llmgw.engine.v1.Profile.OptionsEntry
-	nil,                         // 44: llmgw.engine.v1.Profile.EnvEntry
-	nil,                         // 45: llmgw.engine.v1.Shard.PortsEntry
-	nil,                         // 46: llmgw.engine.v1.Shard.LeaderPortsEntry
-	nil,                         // 47: llmgw.engine.v1.Command.EnvEntry
-	nil,                         // 48: llmgw.engine.v1.Check.SinceEntry
-	(*durationpb.Duration)(nil), // 49: google.protobuf.Duration
+	(*Sleep)(nil),               // 33: llmgw.engine.v1.Sleep
+	(*Command)(nil),             // 34: llmgw.engine.v1.Command
+	(*File)(nil),                // 35: llmgw.engine.v1.File
+	(*Sidecar)(nil),             // 36: llmgw.engine.v1.Sidecar
+	(*Readiness)(nil),           // 37: llmgw.engine.v1.Readiness
+	(*Probe)(nil),               // 38: llmgw.engine.v1.Probe
+	(*Stop)(nil),                // 39: llmgw.engine.v1.Stop
+	(*LogRule)(nil),             // 40: llmgw.engine.v1.LogRule
+	(*Check)(nil),               // 41: llmgw.engine.v1.Check
+	(*Words)(nil),               // 42: llmgw.engine.v1.Words
+	nil,                         // 43: llmgw.engine.v1.Metric.LabelsEntry
+	nil,                         // 44: llmgw.engine.v1.Profile.OptionsEntry
+	nil,                         // 45: llmgw.engine.v1.Profile.EnvEntry
+	nil,                         // 46: llmgw.engine.v1.Shard.PortsEntry
+	nil,                         // 47: llmgw.engine.v1.Shard.LeaderPortsEntry
+	nil,                         // 48: llmgw.engine.v1.Command.EnvEntry
+	nil,                         // 49: llmgw.engine.v1.Check.SinceEntry
+	(*durationpb.Duration)(nil), // 50: google.protobuf.Duration
 }
 var file_llmgw_engine_v1_adapter_proto_depIdxs = []int32{
 	19, // 0: llmgw.engine.v1.DescribeResponse.description:type_name -> llmgw.engine.v1.Description
@@ -3391,7 +3547,7 @@ var file_llmgw_engine_v1_adapter_proto_depIdxs = []int32{
 	30, // 4: llmgw.engine.v1.LaunchRequest.shard:type_name -> llmgw.engine.v1.Shard
 	32, // 5: llmgw.engine.v1.LaunchResponse.launch:type_name -> llmgw.engine.v1.Launch
 	17, // 6: llmgw.engine.v1.LaunchResponse.refusal:type_name -> llmgw.engine.v1.Refusal
-	40, // 7: llmgw.engine.v1.ChecksResponse.checks:type_name -> llmgw.engine.v1.Check
+	41, // 7: llmgw.engine.v1.ChecksResponse.checks:type_name -> llmgw.engine.v1.Check
 	18, // 8: llmgw.engine.v1.Refusal.faults:type_name -> llmgw.engine.v1.Fault
 	20, // 9: llmgw.engine.v1.Description.modes:type_name -> llmgw.engine.v1.Mode
 	21, // 10: llmgw.engine.v1.Description.options:type_name -> llmgw.engine.v1.Option
@@ -3399,7 +3555,7 @@ var file_llmgw_engine_v1_adapter_proto_depIdxs = []int32{
 	23, // 12: llmgw.engine.v1.Description.metrics:type_name -> llmgw.engine.v1.MetricContract
 	25, // 13: llmgw.engine.v1.Description.secret:type_name -> llmgw.engine.v1.SecretUse
 	0,  // 14: llmgw.engine.v1.Capabilities.priority_order:type_name -> llmgw.engine.v1.PriorityOrder
-	49, // 15: llmgw.engine.v1.Capabilities.keep_alive:type_name -> google.protobuf.Duration
+	50, // 15: llmgw.engine.v1.Capabilities.keep_alive:type_name -> google.protobuf.Duration
 	24, // 16: llmgw.engine.v1.MetricContract.running:type_name -> llmgw.engine.v1.Metric
 	24, // 17: llmgw.engine.v1.MetricContract.waiting:type_name -> llmgw.engine.v1.Metric
 	24, // 18: llmgw.engine.v1.MetricContract.max_running:type_name -> llmgw.engine.v1.Metric
@@ -3408,58 +3564,61 @@ var file_llmgw_engine_v1_adapter_proto_depIdxs = []int32{
 	24, // 21: llmgw.engine.v1.MetricContract.prefix_hit_tokens:type_name -> llmgw.engine.v1.Metric
 	24, // 22: llmgw.engine.v1.MetricContract.preemptions:type_name -> llmgw.engine.v1.Metric
 	24, // 23: llmgw.engine.v1.MetricContract.kv_capacity_tokens:type_name -> llmgw.engine.v1.Metric
-	42, // 24: llmgw.engine.v1.Metric.labels:type_name -> llmgw.engine.v1.Metric.LabelsEntry
+	43, // 24: llmgw.engine.v1.Metric.labels:type_name -> llmgw.engine.v1.Metric.LabelsEntry
 	1,  // 25: llmgw.engine.v1.Metric.aggregate:type_name -> llmgw.engine.v1.Aggregation
 	2,  // 26: llmgw.engine.v1.SecretUse.by:type_name -> llmgw.engine.v1.SecretDelivery
-	43, // 27: llmgw.engine.v1.Profile.options:type_name -> llmgw.engine.v1.Profile.OptionsEntry
-	44, // 28: llmgw.engine.v1.Profile.env:type_name -> llmgw.engine.v1.Profile.EnvEntry
-	49, // 29: llmgw.engine.v1.Profile.load_timeout:type_name -> google.protobuf.Duration
-	49, // 30: llmgw.engine.v1.Profile.stop_grace:type_name -> google.protobuf.Duration
+	44, // 27: llmgw.engine.v1.Profile.options:type_name -> llmgw.engine.v1.Profile.OptionsEntry
+	45, // 28: llmgw.engine.v1.Profile.env:type_name -> llmgw.engine.v1.Profile.EnvEntry
+	50, // 29: llmgw.engine.v1.Profile.load_timeout:type_name -> google.protobuf.Duration
+	50, // 30: llmgw.engine.v1.Profile.stop_grace:type_name -> google.protobuf.Duration
 	28, // 31: llmgw.engine.v1.Shape.ranks:type_name -> llmgw.engine.v1.RankShape
 	29, // 32: llmgw.engine.v1.RankShape.ports:type_name -> llmgw.engine.v1.PortNeed
 	26, // 33: llmgw.engine.v1.Shard.profile:type_name -> llmgw.engine.v1.Profile
 	31, // 34: llmgw.engine.v1.Shard.cards:type_name -> llmgw.engine.v1.Card
-	45, // 35: llmgw.engine.v1.Shard.ports:type_name -> llmgw.engine.v1.Shard.PortsEntry
-	46, // 36: llmgw.engine.v1.Shard.leader_ports:type_name -> llmgw.engine.v1.Shard.LeaderPortsEntry
-	33, // 37: llmgw.engine.v1.Launch.engine:type_name -> llmgw.engine.v1.Command
-	34, // 38: llmgw.engine.v1.Launch.files:type_name -> llmgw.engine.v1.File
-	35, // 39: llmgw.engine.v1.Launch.sidecars:type_name -> llmgw.engine.v1.Sidecar
-	36, // 40: llmgw.engine.v1.Launch.ready:type_name -> llmgw.engine.v1.Readiness
-	38, // 41: llmgw.engine.v1.Launch.stop:type_name -> llmgw.engine.v1.Stop
-	39, // 42: llmgw.engine.v1.Launch.logs:type_name -> llmgw.engine.v1.LogRule
-	47, // 43: llmgw.engine.v1.Command.env:type_name -> llmgw.engine.v1.Command.EnvEntry
-	33, // 44: llmgw.engine.v1.Sidecar.command:type_name -> llmgw.engine.v1.Command
-	36, // 45: llmgw.engine.v1.Sidecar.ready:type_name -> llmgw.engine.v1.Readiness
-	38, // 46: llmgw.engine.v1.Sidecar.stop:type_name -> llmgw.engine.v1.Stop
-	39, // 47: llmgw.engine.v1.Sidecar.logs:type_name -> llmgw.engine.v1.LogRule
-	37, // 48: llmgw.engine.v1.Readiness.probe:type_name -> llmgw.engine.v1.Probe
-	49, // 49: llmgw.engine.v1.Readiness.timeout:type_name -> google.protobuf.Duration
-	49, // 50: llmgw.engine.v1.Readiness.stalled:type_name -> google.protobuf.Duration
-	49, // 51: llmgw.engine.v1.Probe.timeout:type_name -> google.protobuf.Duration
-	3,  // 52: llmgw.engine.v1.Stop.signal:type_name -> llmgw.engine.v1.Signal
-	49, // 53: llmgw.engine.v1.Stop.grace:type_name -> google.protobuf.Duration
-	4,  // 54: llmgw.engine.v1.LogRule.phase:type_name -> llmgw.engine.v1.Phase
-	33, // 55: llmgw.engine.v1.Check.command:type_name -> llmgw.engine.v1.Command
-	41, // 56: llmgw.engine.v1.Check.version_args:type_name -> llmgw.engine.v1.Words
-	48, // 57: llmgw.engine.v1.Check.since:type_name -> llmgw.engine.v1.Check.SinceEntry
-	49, // 58: llmgw.engine.v1.Check.timeout:type_name -> google.protobuf.Duration
-	5,  // 59: llmgw.engine.v1.Adapter.Describe:input_type -> llmgw.engine.v1.DescribeRequest
-	7,  // 60: llmgw.engine.v1.Adapter.Validate:input_type -> llmgw.engine.v1.ValidateRequest
-	9,  // 61: llmgw.engine.v1.Adapter.Launch:input_type -> llmgw.engine.v1.LaunchRequest
-	11, // 62: llmgw.engine.v1.Adapter.Checks:input_type -> llmgw.engine.v1.ChecksRequest
-	13, // 63: llmgw.engine.v1.Adapter.Ping:input_type -> llmgw.engine.v1.PingRequest
-	15, // 64: llmgw.engine.v1.Adapter.Drain:input_type -> llmgw.engine.v1.DrainRequest
-	6,  // 65: llmgw.engine.v1.Adapter.Describe:output_type -> llmgw.engine.v1.DescribeResponse
-	8,  // 66: llmgw.engine.v1.Adapter.Validate:output_type -> llmgw.engine.v1.ValidateResponse
-	10, // 67: llmgw.engine.v1.Adapter.Launch:output_type -> llmgw.engine.v1.LaunchResponse
-	12, // 68: llmgw.engine.v1.Adapter.Checks:output_type -> llmgw.engine.v1.ChecksResponse
-	14, // 69: llmgw.engine.v1.Adapter.Ping:output_type -> llmgw.engine.v1.PingResponse
-	16, // 70: llmgw.engine.v1.Adapter.Drain:output_type -> llmgw.engine.v1.DrainResponse
-	65, // [65:71] is the sub-list for method output_type
-	59, // [59:65] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	46, // 35: llmgw.engine.v1.Shard.ports:type_name -> llmgw.engine.v1.Shard.PortsEntry
+	47, // 36: llmgw.engine.v1.Shard.leader_ports:type_name -> llmgw.engine.v1.Shard.LeaderPortsEntry
+	34, // 37: llmgw.engine.v1.Launch.engine:type_name -> llmgw.engine.v1.Command
+	35, // 38: llmgw.engine.v1.Launch.files:type_name -> llmgw.engine.v1.File
+	36, // 39: llmgw.engine.v1.Launch.sidecars:type_name -> llmgw.engine.v1.Sidecar
+	37, // 40: llmgw.engine.v1.Launch.ready:type_name -> llmgw.engine.v1.Readiness
+	39, // 41: llmgw.engine.v1.Launch.stop:type_name -> llmgw.engine.v1.Stop
+	40, // 42: llmgw.engine.v1.Launch.logs:type_name -> llmgw.engine.v1.LogRule
+	33, // 43: llmgw.engine.v1.Launch.sleep:type_name -> llmgw.engine.v1.Sleep
+	50, // 44: llmgw.engine.v1.Sleep.sleep_timeout:type_name -> google.protobuf.Duration
+	50, // 45: llmgw.engine.v1.Sleep.wake_timeout:type_name -> google.protobuf.Duration
+	48, // 46: llmgw.engine.v1.Command.env:type_name -> llmgw.engine.v1.Command.EnvEntry
+	34, // 47: llmgw.engine.v1.Sidecar.command:type_name -> llmgw.engine.v1.Command
+	37, // 48: llmgw.engine.v1.Sidecar.ready:type_name -> llmgw.engine.v1.Readiness
+	39, // 49: llmgw.engine.v1.Sidecar.stop:type_name -> llmgw.engine.v1.Stop
+	40, // 50: llmgw.engine.v1.Sidecar.logs:type_name -> llmgw.engine.v1.LogRule
+	38, // 51: llmgw.engine.v1.Readiness.probe:type_name -> llmgw.engine.v1.Probe
+	50, // 52: llmgw.engine.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	50, // 53: llmgw.engine.v1.Readiness.stalled:type_name -> google.protobuf.Duration
+	50, // 54: llmgw.engine.v1.Probe.timeout:type_name -> google.protobuf.Duration
+	3,  // 55: llmgw.engine.v1.Stop.signal:type_name -> llmgw.engine.v1.Signal
+	50, // 56: llmgw.engine.v1.Stop.grace:type_name -> google.protobuf.Duration
+	4,  // 57: llmgw.engine.v1.LogRule.phase:type_name -> llmgw.engine.v1.Phase
+	34, // 58: llmgw.engine.v1.Check.command:type_name -> llmgw.engine.v1.Command
+	42, // 59: llmgw.engine.v1.Check.version_args:type_name -> llmgw.engine.v1.Words
+	49, // 60: llmgw.engine.v1.Check.since:type_name -> llmgw.engine.v1.Check.SinceEntry
+	50, // 61: llmgw.engine.v1.Check.timeout:type_name -> google.protobuf.Duration
+	5,  // 62: llmgw.engine.v1.Adapter.Describe:input_type -> llmgw.engine.v1.DescribeRequest
+	7,  // 63: llmgw.engine.v1.Adapter.Validate:input_type -> llmgw.engine.v1.ValidateRequest
+	9,  // 64: llmgw.engine.v1.Adapter.Launch:input_type -> llmgw.engine.v1.LaunchRequest
+	11, // 65: llmgw.engine.v1.Adapter.Checks:input_type -> llmgw.engine.v1.ChecksRequest
+	13, // 66: llmgw.engine.v1.Adapter.Ping:input_type -> llmgw.engine.v1.PingRequest
+	15, // 67: llmgw.engine.v1.Adapter.Drain:input_type -> llmgw.engine.v1.DrainRequest
+	6,  // 68: llmgw.engine.v1.Adapter.Describe:output_type -> llmgw.engine.v1.DescribeResponse
+	8,  // 69: llmgw.engine.v1.Adapter.Validate:output_type -> llmgw.engine.v1.ValidateResponse
+	10, // 70: llmgw.engine.v1.Adapter.Launch:output_type -> llmgw.engine.v1.LaunchResponse
+	12, // 71: llmgw.engine.v1.Adapter.Checks:output_type -> llmgw.engine.v1.ChecksResponse
+	14, // 72: llmgw.engine.v1.Adapter.Ping:output_type -> llmgw.engine.v1.PingResponse
+	16, // 73: llmgw.engine.v1.Adapter.Drain:output_type -> llmgw.engine.v1.DrainResponse
+	68, // [68:74] is the sub-list for method output_type
+	62, // [62:68] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_engine_v1_adapter_proto_init() }
@@ -3476,15 +3635,15 @@ func file_llmgw_engine_v1_adapter_proto_init() {
 		(*LaunchResponse_Refusal)(nil),
 	}
 	file_llmgw_engine_v1_adapter_proto_msgTypes[14].OneofWrappers = []any{}
-	file_llmgw_engine_v1_adapter_proto_msgTypes[31].OneofWrappers = []any{}
-	file_llmgw_engine_v1_adapter_proto_msgTypes[35].OneofWrappers = []any{}
+	file_llmgw_engine_v1_adapter_proto_msgTypes[32].OneofWrappers = []any{}
+	file_llmgw_engine_v1_adapter_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_llmgw_engine_v1_adapter_proto_rawDesc), len(file_llmgw_engine_v1_adapter_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   44,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -125,6 +125,7 @@ func profileToWire(p engines.Profile) *fleetpb.Profile {
 		Env:                p.Env,
 		LoadTimeout:        DurationToWire(p.LoadTimeout),
 		StopGrace:          DurationToWire(p.StopGrace),
+		Sleep:              p.Sleep,
 	}
 }
 
@@ -164,17 +165,18 @@ func profileFromWire(m *fleetpb.Profile) (engines.Profile, error) {
 		Env:                orNil(m.GetEnv()),
 		LoadTimeout:        load,
 		StopGrace:          grace,
+		Sleep:              m.GetSleep(),
 	}, nil
 }
 
 // StateToWire converts where a shard is in its life.
 func StateToWire(s engines.ShardState) fleetpb.ShardState {
-	return enum[fleetpb.ShardState](s, engines.ShardFailed)
+	return enum[fleetpb.ShardState](s, engines.ShardSleeping)
 }
 
 // StateFromWire converts where a shard is in its life.
 func StateFromWire(s fleetpb.ShardState) engines.ShardState {
-	return enum[engines.ShardState](s, fleetpb.ShardState_SHARD_STATE_FAILED)
+	return enum[engines.ShardState](s, fleetpb.ShardState_SHARD_STATE_SLEEPING)
 }
 
 // StatusToWire converts what an agent knows of a shard.

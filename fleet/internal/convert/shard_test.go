@@ -93,7 +93,7 @@ func specs() *rapid.Generator[engines.ShardSpec] {
 				PipelineParallel: number("pipeline"), DataParallel: number("data"), ExpertParallel: flag("expert"),
 				CPU: flag("cpu"), ContextTokens: number("context"), MaxRunning: number("running"),
 				MemoryRatio: rapid.Float64().Draw(t, "ratio"), DType: text("dtype"), KVCacheDType: text("kv dtype"),
-				Quantization: text("quantization"), PriorityScheduling: flag("priority"), KVEvents: flag("kv events"),
+				Quantization: text("quantization"), PriorityScheduling: flag("priority"), KVEvents: flag("kv events"), Sleep: flag("sleep"),
 				Options: texts().Draw(t, "options"), ExtraArgs: lists().Draw(t, "args"), Env: texts().Draw(t, "env"),
 				LoadTimeout: spans().Draw(t, "load"), StopGrace: spans().Draw(t, "grace"),
 			},
@@ -111,7 +111,7 @@ func statuses() *rapid.Generator[engines.ShardStatus] {
 		}
 		return engines.ShardStatus{
 			ID: ids().Draw(t, "id"), Generation: rapid.Uint64().Draw(t, "generation"), Revision: rapid.Uint64().Draw(t, "revision"),
-			State:      engines.ShardState(rapid.IntRange(0, int(engines.ShardFailed)).Draw(t, "state")), //nolint:gosec // in range
+			State:      engines.ShardState(rapid.IntRange(0, int(engines.ShardSleeping)).Draw(t, "state")), //nolint:gosec // in range
 			Since:      moments().Draw(t, "since"),
 			Phase:      engines.Phase(rapid.IntRange(0, int(engines.PhaseFailed)).Draw(t, "phase")), //nolint:gosec // in range
 			PhaseSince: moments().Draw(t, "phase since"),

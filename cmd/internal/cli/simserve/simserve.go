@@ -44,6 +44,8 @@ type Command struct {
 	JSON         bool     `name:"json" help:"Print one JSON line with base_url and models when it serves."`
 
 	LoadTime        time.Duration `placeholder:"DURATION" help:"How long it takes until it serves; overrides the file."`
+	SleepMode       bool          `name:"enable-sleep-mode" help:"Let it be put to sleep and woken by POST /sleep and /wake_up."`
+	WakeTime        time.Duration `placeholder:"DURATION" help:"How long it takes to wake; overrides the file."`
 	ShutdownTimeout time.Duration `placeholder:"DURATION" help:"How long answers may go on after SIGTERM; overrides the file."`
 
 	Ranks      int           `help:"Processes of the engine, which answer as one: rank 0 serves when all others have joined." default:"1" group:"Several processes"`
@@ -104,6 +106,8 @@ func (c *Command) engine() (cfg sim.Config, err error) {
 	override(&cfg.SchedulingPolicy, c.Policy)
 	override(&cfg.Speed, c.Speed)
 	override(&cfg.LoadTime, c.LoadTime)
+	override(&cfg.SleepMode, c.SleepMode)
+	override(&cfg.WakeTime, c.WakeTime)
 	override(&cfg.ShutdownTimeout, c.ShutdownTimeout)
 	override(&cfg.APIKey, os.Getenv(apiKeyVariable))
 	if len(c.Alias) > 0 {
