@@ -29,6 +29,9 @@ type routers struct {
 	from     *feed.Publisher
 	entries  []feed.Entry
 	has      []feed.Report // what it says of its use
+	statuses []feed.ModelStatus
+	demand   []feed.Demand
+	follower *feed.Follower
 	catalogC chan struct{}
 }
 
@@ -42,6 +45,7 @@ func newRouters(t *testing.T, models ...catalog.Model) *routers {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.follower = f
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -53,7 +57,7 @@ func newRouters(t *testing.T, models ...catalog.Model) *routers {
 		for {
 			s, changed := f.State()
 			r.mu.Lock()
-			r.entries = s.Entries
+			r.entries, r.statuses = s.Entries, s.Statuses
 			r.mu.Unlock()
 			f.Applied(s.Version)
 			select {
@@ -86,6 +90,33 @@ func (r *routers) Reports() []feed.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.has
+}
+
+// Demand implements [feed.DemandReporter].
+func (r *routers) Demand() []feed.Demand {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.demand
+}
+
+// asks has the router say what it is asked for, at once.
+func (r *routers) asks(demand ...feed.Demand) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.demand = demand
+	r.follower.Hurry()
+}
+
+// stands is how a model stands, as the router was told.
+func (r *routers) stands(model string) feed.ModelStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.statuses {
+		if s.Model == model {
+			return s
+		}
+	}
+	return feed.ModelStatus{}
 }
 
 // use has the router say what it has at replicas.
@@ -302,6 +333,50 @@ func TestRowsLost(t *testing.T) {
 		until(t, "another one serves", func() bool { return len(r.serving("big")) == 1 && r.told()[0].Instance != old.Instance })
 		if strays := ask(t, about.GetStatus, &apipb.GetStatusRequest{}).GetStrays(); len(strays) != 0 || f.Starts() != 4 {
 			t.Errorf("%d starts, and left are %v", f.Starts(), strays)
+		}
+	})
+}
+
+// A model on demand sleeps until a router says that somebody asks for it, is loaded once,
+// and goes back to sleep; routers are told all the way.
+func TestWokenByRouters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network simtest.Network
+		sleeper, off := twoNodes("sleeper", 0), twoNodes("off", 0)
+		sleeper.Scaling = &catalog.Scaling{Max: 1, IdleTimeout: time.Minute}
+		store, r := newMemory(), newRouters(t, sleeper, off)
+		p := planeOf(t, &network, store, r)
+		f := rack(t, &network, 2, 2)
+		time.Sleep(time.Minute)
+		if a, b := r.stands("sleeper").State, r.stands("off").State; a != feed.ModelAsleep || b != feed.ModelOff || f.Starts() != 0 {
+			t.Fatalf("%v and %v after %d starts", a, b, f.Starts())
+		}
+		asked := time.Now()
+		r.asks(feed.Demand{Model: "sleeper", Waiting: 100, Asked: engines.Known(time.Duration(0))}, feed.Demand{Model: "off", Waiting: 1, Asked: engines.Known(time.Duration(0))})
+		until(t, "it loads", func() bool { return r.stands("sleeper").State == feed.ModelLoading })
+		if took := time.Since(asked); took > 2*time.Second {
+			t.Errorf("it loads after %v", took)
+		}
+		until(t, "it serves", func() bool { return r.stands("sleeper").State == feed.ModelServing && len(r.serving("sleeper")) == 1 })
+		if took := time.Since(asked); took > 15*time.Second || f.Starts() != 2 {
+			t.Errorf("it serves after %v, and %d shards were started; want one load, of 10 s", took, f.Starts())
+		}
+		// It was used, and then no more.
+		served := time.Now()
+		entry := r.told()[0]
+		r.use(feed.Report{Instance: entry.Instance, LastByte: engines.Known(time.Duration(0))})
+		r.asks(feed.Demand{Model: "sleeper", Asked: engines.Known(time.Duration(0))})
+		time.Sleep(10 * time.Second)
+		r.use(feed.Report{Instance: entry.Instance})
+		r.asks()
+		until(t, "it sleeps", func() bool {
+			return r.stands("sleeper").State == feed.ModelAsleep && len(p.Placing().View().Replicas) == 0
+		})
+		if took := time.Since(served); took < time.Minute || took > 90*time.Second {
+			t.Errorf("it sleeps %v after it was used; want a minute and some seconds", took)
+		}
+		if s := r.stands("sleeper"); s.Ready.Or(0) < 9*time.Second || s.Ready.Or(0) > 15*time.Second {
+			t.Errorf("it should take %v; it took 10 s before", s.Ready)
 		}
 	})
 }

@@ -20,8 +20,9 @@ type press struct {
 	facts   func(engines.Name) *feed.Facts
 	log     *slog.Logger
 
-	told     atomic.Pointer[catalog.Catalog] // the catalog that routers have
-	revision uint64                          // of what was heard of use; the reconciler's goroutine only
+	told atomic.Pointer[catalog.Catalog] // the catalog that routers have
+	// of what was heard of use, and of demand; the reconciler's goroutine only
+	used, demanded uint64
 
 	mu    sync.Mutex
 	known map[engines.Name]*feed.Facts // guarded by mu
@@ -40,6 +41,35 @@ func (p *press) SetEndpoints(endpoints []reconcile.Endpoint) {
 	if err := p.feed.SetEntries(entries); err != nil {
 		p.log.Error("replicas that cannot be published are left out", "err", err)
 	}
+}
+
+// SetStatuses implements [reconcile.EndpointSink].
+func (p *press) SetStatuses(statuses []reconcile.ModelStatus) {
+	told := make([]feed.ModelStatus, len(statuses))
+	for i, s := range statuses {
+		told[i] = feed.ModelStatus{Model: s.Model, State: modelState(s.State), Ready: s.Ready, Progress: s.Progress, Reason: s.Reason, Retry: s.Retry}
+	}
+	if err := p.feed.SetStatuses(told); err != nil {
+		p.log.Error("models whose status cannot be published are left out", "err", err)
+	}
+}
+
+func modelState(s reconcile.ModelState) feed.ModelState {
+	switch s {
+	case reconcile.ModelOff:
+		return feed.ModelOff
+	case reconcile.ModelAsleep:
+		return feed.ModelAsleep
+	case reconcile.ModelLoading:
+		return feed.ModelLoading
+	case reconcile.ModelServing:
+		return feed.ModelServing
+	case reconcile.ModelFailing:
+		return feed.ModelFailing
+	case reconcile.ModelUnplaced:
+		return feed.ModelUnplaced
+	}
+	return feed.ModelUnset
 }
 
 // factsOf is what the engine's adapter says of it, asked until it has answered.
@@ -81,11 +111,11 @@ func (u use) C() <-chan struct{} { return u.feed.C() }
 
 // Use implements [reconcile.UseSource].
 func (u use) Use(drained []reconcile.Ref) []reconcile.Use {
-	uses, revision := u.feed.Use(u.revision)
+	uses, revision := u.feed.Use(u.used)
 	if uses == nil {
 		return nil
 	}
-	u.revision = revision
+	u.used = revision
 	for _, ref := range drained { // also what this publisher has never published
 		id := feed.Instance{Replica: ref.Replica, Generation: ref.Generation, Start: ref.Start}
 		if !slices.ContainsFunc(uses, func(u feed.Use) bool { return u.Replica == ref.Replica }) {
@@ -95,6 +125,20 @@ func (u use) Use(drained []reconcile.Ref) []reconcile.Use {
 	out := make([]reconcile.Use, 0, len(uses))
 	for _, one := range feed.ByReplica(uses) {
 		out = append(out, reconcile.Use{Replica: one.Replica, Worked: one.Worked, InFlight: one.InFlight, Released: one.Released})
+	}
+	return out
+}
+
+// Demand implements [reconcile.UseSource].
+func (u use) Demand() []reconcile.Demand {
+	demands, revision := u.feed.Demand(u.demanded)
+	if demands == nil {
+		return nil
+	}
+	u.demanded = revision
+	out := make([]reconcile.Demand, len(demands))
+	for i, d := range demands {
+		out[i] = reconcile.Demand{Model: d.Model, Waiting: d.Waiting, Queued: d.Queued, Asked: d.Asked, Load: d.Saturation}
 	}
 	return out
 }

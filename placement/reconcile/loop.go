@@ -62,15 +62,21 @@ type UseSource interface {
 	// Use returns what is known of replicas now, of those that are drained in any
 	// case; nil: nothing has changed.
 	Use(drained []Ref) []Use
+	// Demand returns what is known of who asks for models now; nil: nothing has
+	// changed.
+	Demand() []Demand
 	// C has an element when there may be a change.
 	C() <-chan struct{}
 }
 
-// EndpointSink gets what routers may use.
+// EndpointSink gets what routers may use, and what they may tell who asks for the rest.
 type EndpointSink interface {
 	// SetEndpoints replaces all endpoints. It must not block, and may keep the
 	// slice, which is not changed any more.
 	SetEndpoints(endpoints []Endpoint)
+	// SetStatuses replaces how all models stand for who asks for them. It must not
+	// block, and may keep the slice, which is not changed any more.
+	SetStatuses(statuses []ModelStatus)
 }
 
 // Deps are a loop's collaborators.
@@ -163,13 +169,17 @@ func (l *Loop) Run(ctx context.Context) error {
 		in.Nodes, in.Gone = l.deps.Nodes.Changed(in.Rows != nil)
 		in.Catalog, in.Aside = l.deps.Catalog.Catalog()
 		in.Use = l.deps.Use.Use(l.drained())
+		in.Demand = l.deps.Use.Demand()
 		decided, view := l.step(clock.now(), in)
 		if decided.Changed {
 			l.deps.Sink.SetEndpoints(decided.Endpoints)
 		}
+		if decided.StatusesChanged {
+			l.deps.Sink.SetStatuses(decided.Statuses)
+		}
 		if l.deps.Scaled != nil {
-			for _, s := range decided.Scaled {
-				l.deps.Scaled(s)
+			for _, one := range decided.Scaled {
+				l.deps.Scaled(one)
 			}
 		}
 		diary.note(view, clock.at)

@@ -25,6 +25,8 @@ type site struct {
 	shards    map[engines.ShardID]engines.ShardStatus
 	endpoints []reconcile.Endpoint
 	published int
+	demand    []reconcile.Demand
+	statuses  []reconcile.ModelStatus
 	orders    map[reconcile.Kind]int
 	cat       *catalog.Catalog
 	aside     []string
@@ -140,6 +142,18 @@ func (s useSource) Use(drained []reconcile.Ref) []reconcile.Use {
 	return use
 }
 
+func (s useSource) Demand() []reconcile.Demand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.demand
+}
+
+func (s *site) SetStatuses(statuses []reconcile.ModelStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.statuses = statuses
+}
+
 func (s *site) SetEndpoints(endpoints []reconcile.Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,6 +228,40 @@ func TestLoop(t *testing.T) {
 			t.Fatalf("%d serve, %d rows: %+v", s.serving(), len(s.rows), l.View())
 		}
 		stop()
+	})
+}
+
+// What is asked for on demand is started when the loop hears of it, and how it stands
+// is told.
+func TestLoopWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := simModel("m", 1, 1, 1)
+		m.Scaling = &catalog.Scaling{Max: 1}
+		s := newSite(t, m)
+		_, stop := s.run(t)
+		defer stop()
+		stands := func(want reconcile.ModelState) {
+			t.Helper()
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.statuses) != 1 || s.statuses[0].State != want {
+				t.Fatalf("%+v; want %v", s.statuses, want)
+			}
+		}
+		time.Sleep(time.Minute)
+		stands(reconcile.ModelAsleep)
+		if s.counts(reconcile.Start) != 0 {
+			t.Fatal("it was started")
+		}
+		s.change(func() {
+			s.demand = []reconcile.Demand{{Model: "m", Waiting: 1, Asked: engines.Known(time.Duration(0))}}
+		})
+		s.useC <- struct{}{}
+		stands(reconcile.ModelServing)
+		if s.serving() != 1 || s.counts(reconcile.Start) != 1 {
+			t.Fatalf("%d serve after %d starts", s.serving(), s.counts(reconcile.Start))
+		}
 	})
 }
 
