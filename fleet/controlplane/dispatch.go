@@ -132,8 +132,11 @@ func (d *dispatcher) ListRows(ctx context.Context) ([]reconcile.Row, error) {
 		for i := range stored {
 			row, err := rowFromStorage(&stored[i])
 			if err != nil {
-				// Its shards are still its own: it is taken up by what its nodes say.
-				d.log.Error("a stored replica cannot be read whole", "replica", row.ID, "err", err)
+				// Its shards are still its own: it is taken up by what its nodes say. What it
+				// was ordered to be and what it asks of its callers is not known, so it is
+				// nothing that is wanted, and another one takes its place.
+				d.log.Error("a stored replica cannot be read whole, and is replaced", "replica", row.ID, "err", err)
+				row.Command = ""
 			}
 			rows = append(rows, row)
 		}

@@ -380,3 +380,32 @@ func TestWokenByRouters(t *testing.T) {
 		}
 	})
 }
+
+// Of a row that another version of the program wrote, and that cannot be read whole,
+// the shards are known: what runs is neither lost nor started twice, and is replaced
+// by one of which everything is known.
+func TestRowThatCannotBeRead(t *testing.T) {
+	for _, detail := range []string{`{"profile":5}`, `[]`, `{"profile":{"Engine":["sim"]},"secret":7}`} {
+		synctest.Test(t, func(t *testing.T) {
+			var network simtest.Network
+			store, r := newMemory(), newRouters(t, twoNodes("big", 1))
+			p := planeOf(t, &network, store, r)
+			f := rack(t, &network, 4, 2)
+			until(t, "it serves", func() bool { return len(r.serving("big")) == 1 })
+			old := r.told()[0]
+			time.Sleep(10 * time.Second)
+			p.stop()
+			for id, row := range store.replicas {
+				row.Detail = []byte(detail)
+				store.replicas[id] = row
+			}
+			p = planeOf(t, &network, store, r)
+			until(t, "another one serves", func() bool {
+				return len(r.serving("big")) == 1 && r.told()[0].Replica != old.Replica && len(p.Placing().View().Replicas) == 1
+			})
+			if now := r.told()[0]; now.Secret == "" || now.Engine != engines.Sim || f.Starts() != 4 {
+				t.Errorf("%d starts, and told is %+v", f.Starts(), now)
+			}
+		})
+	}
+}

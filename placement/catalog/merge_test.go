@@ -2,7 +2,9 @@ package catalog_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,4 +125,17 @@ func TestMergeProperties(t *testing.T) {
 			t.Fatalf("configured %v became %v", configured, models)
 		}
 	})
+}
+
+// Of more models than a catalog may have the earlier ones stand in it.
+func TestMergeTooMany(t *testing.T) {
+	list := make([]catalog.Model, catalog.MaxModels)
+	for i := range list {
+		list[i].Name = fmt.Sprint("m", i)
+	}
+	models, aside := catalog.Merge([]catalog.Model{{Name: "a"}}, stored(list...))
+	last := list[len(list)-1].Name
+	if len(models) != catalog.MaxModels || len(aside) != 1 || aside[0].Name != last || !strings.Contains(aside[0].Why.Error(), "at most 10000 are accepted") {
+		t.Errorf("%d models, set aside %v", len(models), aside)
+	}
 }

@@ -173,11 +173,7 @@ func (a *addition) prepare() (*Snapshot, []storage.ModelChange, error) {
 		}
 		changes = append(changes, storage.ModelChange{Model: stored, Why: why})
 		stored.Revision++
-		if j >= 0 {
-			next.rows[j] = a.models.row(stored)
-		} else {
-			next.rows = append(next.rows, a.models.row(stored))
-		}
+		next.put(a.models.row(stored))
 	}
 	next.merge()
 	return next, changes, a.stands(next)

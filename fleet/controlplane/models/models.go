@@ -70,8 +70,9 @@ type Snapshot struct {
 
 	configured []catalog.Model
 	rows       []row
-	read       bool   // the store was read
-	trouble    string // why it could not be read the last time; empty: it could
+	at         map[string]int // where a stored model is in rows
+	read       bool           // the store was read
+	trouble    string         // why it could not be read the last time; empty: it could
 	changed    chan struct{}
 }
 
@@ -152,10 +153,25 @@ func (m *Models) end() { <-m.busy }
 
 // next is a snapshot of these models that nobody sees yet.
 func (s *Snapshot) next(configured []catalog.Model, rows []row) *Snapshot {
-	return &Snapshot{
-		Version: s.Version + 1, configured: configured, rows: slices.Clone(rows), read: s.read, trouble: s.trouble,
+	out := &Snapshot{
+		Version: s.Version + 1, configured: configured, rows: slices.Clone(rows), at: make(map[string]int, len(rows)), read: s.read, trouble: s.trouble,
 		changed: make(chan struct{}),
 	}
+	for i := range rows {
+		out.at[rows[i].Name] = i
+	}
+	return out
+}
+
+// put adds a stored model, or replaces the one of its name, in a snapshot that nobody
+// sees yet.
+func (s *Snapshot) put(r row) {
+	if i := s.row(r.Name); i >= 0 {
+		s.rows[i] = r
+		return
+	}
+	s.at[r.Name] = len(s.rows)
+	s.rows = append(s.rows, r)
 }
 
 // merge finds out what of the snapshot can stand in a catalog.
@@ -175,7 +191,10 @@ func (s *Snapshot) merge() (models []catalog.Model) {
 
 // row is where a stored model is in the list, -1 for one that is not.
 func (s *Snapshot) row(name string) int {
-	return slices.IndexFunc(s.rows, func(r row) bool { return r.Name == name })
+	if i, there := s.at[name]; there {
+		return i
+	}
+	return -1
 }
 
 // swap makes next the current snapshot, if apply takes its models. The caller has

@@ -397,6 +397,45 @@ llmgw_models_set_aside_entries 5
 	}
 }
 
+// The configuration comes to name what was added: it wins, what was added is set aside
+// with why, and with it what falls back to what is no more; taken out again, all is as
+// it was.
+func TestReloadThatConflicts(t *testing.T) {
+	b := newBench(t, &store{}, []catalog.Model{{Name: "a"}}, nil)
+	b.ok(b.add("name: b\naliases: [bee]\n"))
+	b.ok(b.add("name: c\nfallbacks: [bee]\n"))
+	reload := func(models ...catalog.Model) error {
+		return b.Reconfigure(models, func(list []catalog.Model) error {
+			b.applied = nil
+			for _, m := range list {
+				b.applied = append(b.applied, m.Name)
+			}
+			return nil
+		})
+	}
+	b.ok(reload(catalog.Model{Name: "a"}, catalog.Model{Name: "b", ContextTokens: 7}))
+	b.want("in force", b.applied, []string{"a", "b"})
+	b.want("listed", b.lines(), []string{
+		"a configuration", "b configuration",
+		`b store cli:ada@host 1: name: "b" belongs to model "b" of the configuration, which wins; remove one of them, or give this one another name`,
+		`c store cli:ada@host 1: fallbacks[0]: "bee" is no model or alias of the catalog; name one that is, or add it first`,
+	})
+	if m, _ := b.Current().Catalog.Resolve("b"); m.ContextTokens != 7 {
+		t.Errorf("b is %+v; want the configuration's", m)
+	}
+	b.want("set aside", b.Current().Aside(), []string{"b", "c"})
+	// A configuration that is no list of models changes nothing.
+	version := b.Current().Version
+	if err := reload(catalog.Model{Name: "a"}, catalog.Model{Name: "z", Fallbacks: []string{"bee"}}); err == nil || !strings.Contains(err.Error(), `models[1].fallbacks[0]: "bee"`) {
+		t.Errorf("a configuration that leans on what was added: %v", err)
+	}
+	if b.Current().Version != version {
+		t.Error("it changed something")
+	}
+	b.ok(reload(catalog.Model{Name: "a"}))
+	b.want("in force again", b.applied, []string{"a", "b", "c"})
+}
+
 // Another process that has the same store sees a change within seconds, and one that
 // cannot reach it keeps what it has.
 func TestPoll(t *testing.T) {
