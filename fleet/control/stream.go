@@ -21,10 +21,11 @@ import (
 	"github.com/llmgw/llmgw/fleet/fleetpb"
 )
 
-// wire is what a stream needs of the HTTP request below it: deadlines, who is at the
-// other end, and at which address it arrives; empty: that is not known.
+// wire is what a stream needs of the HTTP request below it: deadlines, its body, who
+// is at the other end, and at which address it arrives; empty: that is not known.
 type wire struct {
 	control       *http.ResponseController
+	body          *body
 	tls           *tls.ConnectionState
 	remote, local string
 }
@@ -36,21 +37,71 @@ type wireKey struct{}
 // is not from a buffer is told to the goroutine that holds the connection.
 const bodyBuffer = 2 << 10
 
-// body is a request's, read through a buffer.
+// body is a request's, read through a buffer while there is something to read. A
+// node says something once in seconds; meanwhile its stream holds no buffer, and
+// neither does connect, which takes one of its own for as long as it receives.
 type body struct {
-	*bufio.Reader
-	io.Closer
+	io.ReadCloser
+	pool   *sync.Pool    // of *bufio.Reader
+	buffer *bufio.Reader // nil: nothing has come since the last message
+	first  [1]byte       // what await read
+	ahead  bool          // and nobody has had it
+	failed error         // why await read nothing
+}
+
+// await waits until there is something to read, or an error, which Read returns
+// then.
+func (b *body) await() {
+	if b.buffer != nil {
+		if b.buffer.Buffered() > 0 {
+			return
+		}
+		b.buffer.Reset(nil)
+		b.pool.Put(b.buffer)
+		b.buffer = nil
+	}
+	for !b.ahead && b.failed == nil {
+		var n int
+		n, b.failed = b.ReadCloser.Read(b.first[:])
+		b.ahead = n > 0
+	}
+}
+
+// Read implements [io.Reader].
+func (b *body) Read(p []byte) (int, error) {
+	if b.buffer == nil {
+		b.buffer = b.pool.Get().(*bufio.Reader)
+		b.buffer.Reset(unbuffered{b})
+	}
+	return b.buffer.Read(p)
+}
+
+// unbuffered is a body below its buffer.
+type unbuffered struct{ *body }
+
+func (u unbuffered) Read(p []byte) (n int, err error) {
+	if u.ahead && len(p) > 0 {
+		p[0], u.ahead = u.first[0], false
+		n, p = 1, p[1:]
+	}
+	if u.failed != nil {
+		return n, u.failed
+	}
+	// What is ahead is the beginning of a message that is longer.
+	more, err := u.ReadCloser.Read(p)
+	return n + more, err
 }
 
 // withWire gives the service what connect hides of a request.
 func withWire(next http.Handler) http.Handler {
+	pool := &sync.Pool{New: func() any { return bufio.NewReaderSize(nil, bodyBuffer) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at := &wire{control: http.NewResponseController(w), tls: r.TLS, remote: r.RemoteAddr}
+		at := &wire{control: http.NewResponseController(w), body: &body{ReadCloser: r.Body, pool: pool}, tls: r.TLS, remote: r.RemoteAddr}
 		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 			at.local = local.String()
 		}
 		r = r.WithContext(context.WithValue(r.Context(), wireKey{}, at))
-		r.Body = body{bufio.NewReaderSize(r.Body, bodyBuffer), r.Body}
+		r.Body = at.body
 		next.ServeHTTP(w, r)
 	})
 }
@@ -171,6 +222,7 @@ func (st *stream) read() {
 	msg := new(message)
 	for {
 		msg.clear()
+		st.wire.body.await()
 		err := st.conn.Conn().Receive(msg)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
