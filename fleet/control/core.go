@@ -55,14 +55,18 @@ type node struct {
 	skew      engines.Opt[time.Duration]
 	skewed    bool // and a warning was written
 	goodbye   string
-	shards    []shard // by id
-	statuses  []engines.ShardStatus
+	shards    []engines.ShardStatus // by id; changed by what own returns
+	told      bool                  // a snapshot has shards, which is not changed any more
+	spoken    []uint64              // by shard: beats when it was last spoken of
 }
 
-// shard is a row of a node's table.
-type shard struct {
-	engines.ShardStatus
-	beat uint64 // node.beats when it was last spoken of
+// own returns the node's shards, to change one of them. What snapshots were told
+// stands: that is most of what is known of a node, and nobody has a copy of it.
+func (n *node) own() []engines.ShardStatus {
+	if n.told {
+		n.shards, n.told = slices.Clone(n.shards), false
+	}
+	return n.shards
 }
 
 // mostMissed is how many heartbeats in a row do not speak of a shard that the
@@ -171,12 +175,12 @@ func (f *fleet) replaceShards(n *node, now []engines.ShardStatus) {
 	for _, s := range n.shards {
 		f.changed(n, s.ID)
 	}
-	n.shards, n.statuses = make([]shard, len(now)), nil
-	for i, s := range now {
-		n.shards[i] = shard{ShardStatus: s, beat: n.beats}
+	n.shards, n.told, n.spoken = slices.Clone(now), false, make([]uint64, len(now))
+	slices.SortFunc(n.shards, func(a, b engines.ShardStatus) int { return compareIDs(a.ID, b.ID) })
+	for i, s := range n.shards {
+		n.spoken[i] = n.beats
 		f.changed(n, s.ID)
 	}
-	slices.SortFunc(n.shards, func(a, b shard) int { return compareIDs(a.ID, b.ID) })
 }
 
 // ended notes that a stream has ended, if it is the node's newest.
@@ -208,7 +212,7 @@ func (f *fleet) changed(n *node, id engines.ShardID) {
 }
 
 func (n *node) find(id engines.ShardID) (int, bool) {
-	return slices.BinarySearchFunc(n.shards, id, func(s shard, id engines.ShardID) int { return compareIDs(s.ID, id) })
+	return slices.BinarySearchFunc(n.shards, id, func(s engines.ShardStatus, id engines.ShardID) int { return compareIDs(s.ID, id) })
 }
 
 // status enters a status if it is newer than what is known of the shard. It
@@ -219,12 +223,12 @@ func (f *fleet) status(n *node, s engines.ShardStatus) bool {
 	case !found && len(n.shards) >= f.cfg.MaxShardsPerNode:
 		return false
 	case !found:
-		n.shards = slices.Insert(n.shards, i, shard{})
-	case !newer(s.Generation, s.Revision, n.shards[i].ShardStatus):
+		n.shards, n.spoken = slices.Insert(n.own(), i, s), slices.Insert(n.spoken, i, n.beats)
+	case !newer(s.Generation, s.Revision, n.shards[i]):
 		return true
+	default:
+		n.own()[i], n.spoken[i] = s, n.beats
 	}
-	n.shards[i] = shard{ShardStatus: s, beat: n.beats}
-	n.statuses = nil
 	f.changed(n, s.ID)
 	return true
 }
@@ -253,7 +257,7 @@ func (f *fleet) heartbeat(n *node, sequence uint64, reading engines.NodeState, s
 		}
 		var wanted bool
 		if found {
-			wanted = newer(b.Generation, b.Revision, n.shards[i].ShardStatus)
+			wanted = newer(b.Generation, b.Revision, n.shards[i])
 		} else {
 			wanted = len(n.shards) < f.cfg.MaxShardsPerNode && engines.ValidID(b.ID.Replica) == nil
 		}
@@ -267,28 +271,31 @@ func (f *fleet) heartbeat(n *node, sequence uint64, reading engines.NodeState, s
 
 // forgetMissing drops the shards that the agent speaks of no more.
 func (f *fleet) forgetMissing(n *node) {
-	missing := func(s shard) bool { return n.beats-s.beat >= mostMissed }
-	if !slices.ContainsFunc(n.shards, missing) {
+	missing := func(beat uint64) bool { return n.beats-beat >= mostMissed }
+	if !slices.ContainsFunc(n.spoken, missing) {
 		return
 	}
-	for _, s := range n.shards {
-		if missing(s) {
+	left := make([]engines.ShardStatus, 0, len(n.shards))
+	for i, s := range n.shards {
+		if missing(n.spoken[i]) {
 			f.changed(n, s.ID)
+		} else {
+			left = append(left, s)
 		}
 	}
-	n.shards, n.statuses = slices.DeleteFunc(n.shards, missing), nil
+	n.shards, n.told, n.spoken = left, false, slices.DeleteFunc(n.spoken, missing)
 }
 
 // brief enters what a heartbeat says of a shard of which the status is known.
 func (n *node) brief(i int, b convert.Brief) {
-	s := &n.shards[i]
-	s.beat = n.beats
+	n.spoken[i] = n.beats
+	s := n.shards[i]
 	if s.Generation != b.Generation || s.Revision != b.Revision {
 		return
 	}
 	if optional(s.Running) != b.Running || optional(s.Waiting) != b.Waiting {
-		s.Running, s.Waiting = pointer(b.Running), pointer(b.Waiting)
-		n.statuses = nil
+		own := &n.own()[i]
+		own.Running, own.Waiting = pointer(b.Running), pointer(b.Waiting)
 	}
 }
 
@@ -358,18 +365,13 @@ func (f *fleet) heardAt(n *node, now time.Time) time.Time {
 
 // snapshot returns what is known of a node.
 func (f *fleet) snapshot(n *node, now time.Time) Node {
-	if n.statuses == nil {
-		n.statuses = make([]engines.ShardStatus, len(n.shards))
-		for i := range n.shards {
-			n.statuses[i] = n.shards[i].ShardStatus
-		}
-	}
+	n.told = true
 	return Node{
 		ID: n.id, State: n.state, Since: n.since, Heard: f.heardAt(n, now),
 		Connected: n.stream != nil, Remote: n.reg.remote, Registered: n.began, Goodbye: n.goodbye,
 		Instance: n.reg.instance, Run: n.reg.run, Boot: n.reg.boot, AgentVersion: n.reg.version,
 		Address: n.reg.address, Ports: n.reg.ports, Labels: n.reg.labels, Engines: n.reg.engines,
 		Inventory: n.reg.inventory, Reading: n.reading, Strangers: n.strangers, Skew: n.skew,
-		Shards: n.statuses, Tombstones: n.reg.tombstones,
+		Shards: n.shards, Tombstones: n.reg.tombstones,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/llmgw/llmgw/engines"
@@ -198,7 +199,8 @@ func TestTheTableComesToTheTruth(t *testing.T) {
 		a := &agentModel{shards: map[engines.ShardID]engines.ShardStatus{}}
 		var underway []any // *engines.ShardStatus, *fleetpb.Heartbeat
 		deliver := func(m any) (resend []string) {
-			before := slices.Clone(n.shards)
+			told := f.snapshot(n, start()).Shards
+			before := slices.Clone(told)
 			switch m := m.(type) {
 			case *engines.ShardStatus:
 				f.status(n, *m)
@@ -210,9 +212,12 @@ func TestTheTableComesToTheTruth(t *testing.T) {
 				resend = f.heartbeat(n, beat.Sequence, beat.State, nil, beat.Shards)
 			}
 			for _, old := range before {
-				if i, found := n.find(old.ID); found && newer(old.Generation, old.Revision, n.shards[i].ShardStatus) {
+				if i, found := n.find(old.ID); found && newer(old.Generation, old.Revision, n.shards[i]) {
 					t.Fatalf("%v went back from (%d, %d) to (%d, %d)", old.ID, old.Generation, old.Revision, n.shards[i].Generation, n.shards[i].Revision)
 				}
+			}
+			if diff := cmp.Diff(before, told, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("what a snapshot told has changed: (-then +now):\n%s", diff)
 			}
 			return resend
 		}

@@ -112,7 +112,7 @@ func (f *fleet) change(d change) Change {
 	}
 	if found {
 		if i, has := n.find(d.shard); has {
-			out.Status = n.shards[i].ShardStatus
+			out.Status = n.shards[i]
 			return out
 		}
 	}
