@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/llmgw/llmgw/fleet/control"
 	"github.com/llmgw/llmgw/placement"
@@ -10,7 +9,8 @@ import (
 	"github.com/llmgw/llmgw/storage"
 )
 
-// gauges tells of a fleet when it is asked. What nobody has reported is absent, and
+// gauges tells of a fleet when it is asked, but for its single cards, of which
+// [cardGauges] tells. What nobody has reported is absent, and
 // so is everything while another control plane leads: it tells of the fleet then.
 type gauges struct {
 	plane *Plane
@@ -18,7 +18,6 @@ type gauges struct {
 	leads                                     *prometheus.Desc
 	nodeReady, nodeWanted                     *prometheus.Desc
 	nodeMemory, nodeAvailable                 *prometheus.Desc
-	gpuTotal, gpuUsed, gpuBusy, gpuUsable     *prometheus.Desc
 	cards                                     *prometheus.Desc
 	fabricNodes, fabricWhole, fabricFreeCards *prometheus.Desc
 	wanted, ready, unplaced, failures         *prometheus.Desc
@@ -38,11 +37,6 @@ func newGauges(p *Plane) *gauges {
 		nodeWanted:    desc("node_cordoned", "1 for a node that operators keep new replicas off, by what they want of it: cordoned or drained.", "node", "target"),
 		nodeMemory:    desc("node_memory_bytes", "A node's own memory.", "node"),
 		nodeAvailable: desc("node_memory_available_bytes", "What of a node's own memory new processes can have.", "node"),
-
-		gpuTotal:  desc("gpu_memory_bytes", "A card's memory.", "node", "gpu", "class"),
-		gpuUsed:   desc("gpu_memory_used_bytes", "What of a card's memory is used, whoever uses it.", "node", "gpu", "class"),
-		gpuBusy:   desc("gpu_utilization_ratio", "How busy a card is, 0 to 1, as its driver says.", "node", "gpu", "class"),
-		gpuUsable: desc("gpu_usable", "1 for a card that replicas may be placed on, 0 for one that is excluded.", "node", "gpu", "class"),
 
 		cards:           desc("cards", "Cards by class and by what they are: free, taken, unusable, away, occupied.", "class", "state"),
 		fabricNodes:     desc("fabric_nodes", "Nodes of a fabric, those included whose ports contradict it.", "fabric"),
@@ -66,7 +60,7 @@ func newGauges(p *Plane) *gauges {
 // Describe implements [prometheus.Collector].
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		g.leads, g.nodeReady, g.nodeWanted, g.nodeMemory, g.nodeAvailable, g.gpuTotal, g.gpuUsed, g.gpuBusy, g.gpuUsable,
+		g.leads, g.nodeReady, g.nodeWanted, g.nodeMemory, g.nodeAvailable,
 		g.cards, g.fabricNodes, g.fabricWhole, g.fabricFreeCards, g.wanted, g.ready, g.unplaced, g.failures,
 		g.awake, g.waiting, g.load, g.thrash, g.replicas, g.idle, g.inFlight,
 	} {
@@ -105,32 +99,11 @@ func (g *gauges) node(to sink, n *control.Node) {
 		}
 		to.number(g.nodeWanted, 1, n.ID, target)
 	}
-	inv := n.Hardware()
-	if inv == nil || n.State != control.Ready { // what was last heard of a silent node is no measurement
+	if n.Inventory == nil || n.State != control.Ready { // what was last heard of a silent node is no measurement
 		return
 	}
-	measured(to, g.nodeMemory, pointer(inv.Memory.TotalBytes), n.ID)
-	measured(to, g.nodeAvailable, pointer(inv.State.MemoryAvailableBytes), n.ID)
-	seen := make(map[string]bool, len(inv.GPUs)) // a page with two of a kind is refused whole
-	for _, gpu := range inv.GPUs {
-		if seen[gpu.ID()] {
-			continue
-		}
-		seen[gpu.ID()] = true
-		card := card{to, prometheus.MakeLabelPairs(g.gpuTotal, []string{n.ID, gpu.ID(), gpu.Name})}
-		card.measured(g.gpuTotal, gpu.MemoryBytes.Get)
-		state, told := inv.State.GPU(gpu.ID())
-		if !told {
-			continue
-		}
-		card.measured(g.gpuUsed, state.MemoryUsedBytes.Get)
-		if busy, known := state.UtilizationRatio.Get(); known {
-			card.number(g.gpuBusy, busy)
-		}
-		if state.Health.State != "" {
-			card.number(g.gpuUsable, value(state.Health.Usable()))
-		}
-	}
+	measured(to, g.nodeMemory, pointer(n.Inventory.Memory.TotalBytes), n.ID)
+	measured(to, g.nodeAvailable, pointer(n.Reading.MemoryAvailableBytes), n.ID)
 }
 
 func (g *gauges) capacity(to sink, c placement.Capacity) {
@@ -196,37 +169,6 @@ func value(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// card takes gauges of one card, whose labels all of them share: a fleet has tens of
-// thousands, and labels of their own would be most of what a page takes.
-type card struct {
-	sink
-	labels []*dto.LabelPair
-}
-
-func (c card) number(d *prometheus.Desc, v float64) { c.ch <- &cardGauge{d, c.labels, v} }
-
-func (c card) measured(d *prometheus.Desc, v func() (uint64, bool)) {
-	if v, known := v(); known {
-		c.number(d, float64(v))
-	}
-}
-
-// cardGauge is a gauge of a card as [prometheus.Metric].
-type cardGauge struct {
-	desc   *prometheus.Desc
-	labels []*dto.LabelPair
-	value  float64
-}
-
-// Desc implements [prometheus.Metric].
-func (g *cardGauge) Desc() *prometheus.Desc { return g.desc }
-
-// Write implements [prometheus.Metric].
-func (g *cardGauge) Write(out *dto.Metric) error {
-	out.Label, out.Gauge = g.labels, &dto.Gauge{Value: &g.value}
-	return nil
 }
 
 // measured passes a value on, if there is one.

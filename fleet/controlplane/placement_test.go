@@ -1,9 +1,11 @@
 package controlplane_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -45,12 +48,12 @@ func ask[Q, A any](t *testing.T, call func(context.Context, Q) (A, error), req Q
 
 // settled is a plane of four nodes on two fabrics, whose gang of two nodes serves
 // and whose gang of three has no place.
-func settled(t *testing.T) (*running, *routers, api.Placement, *prometheus.Registry) {
+func settled(t *testing.T) (*running, *routers, api.Placement, *writtenRegistry) {
 	var network simtest.Network
 	huge := twoNodes("huge", 1)
 	huge.Aliases, huge.Profile.Ranks, huge.Profile.TensorParallel = []string{"largest"}, 3, 24
 	plain := catalog.Model{Name: "plain"}
-	r, reg := newRouters(t), prometheus.NewPedanticRegistry()
+	r, reg := newRouters(t), &writtenRegistry{Registry: prometheus.NewPedanticRegistry()}
 	p := beginWith(t, &network, controlplane.Deps{Store: newMemory(), Holder: "test", Catalog: r, Registerer: reg})
 	r.mu.Lock()
 	r.from = p.Feed()
@@ -270,7 +273,7 @@ llmgw_fleet_model_unplaced{model="huge"} 1
 llmgw_fleet_replicas{model="big",state="ready"} 1
 `
 		names := []string{"llmgw_fleet_leads", "llmgw_fleet_cards", "llmgw_fleet_model_replicas_ready", "llmgw_fleet_model_unplaced", "llmgw_fleet_replicas"}
-		for _, reg := range []*prometheus.Registry{reg, other} {
+		for _, reg := range []*writtenRegistry{reg, other} {
 			if err := testutil.GatherAndCompare(reg, strings.NewReader(models), names...); err != nil {
 				t.Error(err)
 			}
@@ -293,6 +296,7 @@ llmgw_fleet_replicas{model="big",state="ready"} 1
 				t.Errorf("%d of %s; want %d", n, name, want)
 			}
 		}
+		sameAsWritten(t, reg)
 		// What is gone is gone from the page.
 		r.want(t)
 		until(t, "nothing is left", func() bool { return len(p.Placing().View().Replicas) == 0 })
@@ -301,4 +305,65 @@ llmgw_fleet_replicas{model="big",state="ready"} 1
 		}
 		p.stop()
 	})
+}
+
+// written is a collector that writes its own part of a page.
+type written interface {
+	prometheus.Collector
+	WriteText(w io.Writer, wanted func(family string) bool) error
+}
+
+// writtenRegistry remembers the collectors that do.
+type writtenRegistry struct {
+	*prometheus.Registry
+	written []written
+}
+
+func (r *writtenRegistry) Register(c prometheus.Collector) error {
+	if w, ok := c.(written); ok {
+		r.written = append(r.written, w)
+	}
+	return r.Registry.Register(c)
+}
+
+// What collectors write of themselves is what a registry makes of them.
+func sameAsWritten(t *testing.T, reg *writtenRegistry) {
+	t.Helper()
+	if len(reg.written) == 0 {
+		t.Fatal("nothing writes its part of a page")
+	}
+	for _, w := range reg.written {
+		alone := prometheus.NewRegistry()
+		alone.MustRegister(w)
+		families, err := alone.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, only := range append(families, nil) {
+			var want, got bytes.Buffer
+			for _, f := range families {
+				if only == nil || f == only {
+					if _, err := expfmt.MetricFamilyToText(&want, f); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := w.WriteText(&got, func(family string) bool { return only == nil || family == only.GetName() }); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(sortedLines(want.String()), sortedLines(got.String())); diff != "" || want.Len() == 0 {
+				t.Errorf("%s: (-built +written):\n%s", only.GetName(), diff)
+			}
+		}
+	}
+}
+
+// sortedLines are the lines of each family of a page, in order.
+func sortedLines(text string) (out [][]string) {
+	for family := range strings.SplitSeq(text, "# HELP ") {
+		lines := strings.Split(family, "\n")
+		slices.Sort(lines)
+		out = append(out, lines)
+	}
+	return out
 }

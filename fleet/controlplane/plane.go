@@ -60,7 +60,7 @@ func New(cfg Config, deps Deps) (*Plane, error) {
 		err = p.place(cfg, deps)
 	}
 	if err == nil && deps.Registerer != nil {
-		err = deps.Registerer.Register(newGauges(p))
+		err = errors.Join(deps.Registerer.Register(newGauges(p)), deps.Registerer.Register(newCardGauges(p)))
 	}
 	return p, err
 }

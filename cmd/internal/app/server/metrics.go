@@ -3,11 +3,9 @@ package server
 import (
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/llmgw/llmgw/cmd/internal/app"
 )
@@ -25,21 +23,14 @@ func (e *exposer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*h).ServeHTTP(w, r)
 }
 
-// expose serves reg from here on; what is registered later appears too. A
-// collector that fails leaves its metrics out and counts as an error, the rest
-// of the page is served.
-func (e *exposer) expose(reg *prometheus.Registry) {
-	h := promhttp.HandlerFor(reg, promhttp.HandlerOpts{
-		ErrorHandling:       promhttp.ContinueOnError,
-		Registry:            reg,
-		MaxRequestsInFlight: 8, // scrapers; more is a mistake or an attack
-		Timeout:             30 * time.Second,
-	})
+// expose serves reg from here on; what is registered later appears too.
+func (e *exposer) expose(reg *registry) {
+	var h http.Handler = newPage(reg)
 	e.handler.Store(&h)
 }
 
-func newRegistry() *prometheus.Registry {
-	reg := prometheus.NewRegistry()
+func newRegistry() *registry {
+	reg := &registry{Registry: prometheus.NewRegistry(), large: prometheus.NewRegistry()}
 	v := app.ReadVersion()
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "llmgw_build_info",

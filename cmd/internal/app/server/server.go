@@ -135,7 +135,7 @@ func actor(constructor any) fx.Option {
 func metricsModule() fx.Option {
 	return fx.Module("metrics", fx.Provide(
 		newRegistry,
-		func(reg *prometheus.Registry) prometheus.Registerer { return reg },
+		func(reg *registry) prometheus.Registerer { return reg },
 		newMetrics,
 		func() *exposer { return new(exposer) },
 	))
@@ -184,7 +184,7 @@ func clientModule(serving func(Addresses)) fx.Option {
 
 func operatorsModule() fx.Option {
 	return fx.Module("operators",
-		actor(func(l *listeners, p dataPlane, e *exposer, h *health, m management, reg *prometheus.Registry, log *slog.Logger) Actor {
+		actor(func(l *listeners, p dataPlane, e *exposer, h *health, m management, reg *registry, log *slog.Logger) Actor {
 			e.expose(reg)
 			var decisions http.Handler
 			if d, ok := p.(interface{ DecisionsHandler() http.Handler }); ok {
