@@ -30,5 +30,5 @@
 // # Use
 //
 // [New] starts nothing. Mount [Plane.Handler] on a server that [Configure] has
-// set up, and run [Plane.Run] beside it.
+// set up, behind [NewListener] where it speaks TLS, and run [Plane.Run] beside it.
 package control

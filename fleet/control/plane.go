@@ -103,7 +103,7 @@ func Configure(s *http.Server) {
 		}
 	}
 	if s.ReadHeaderTimeout == 0 {
-		s.ReadHeaderTimeout = 10 * time.Second
+		s.ReadHeaderTimeout = handshakeTimeout
 	}
 	if s.IdleTimeout == 0 {
 		s.IdleTimeout = 2 * time.Minute

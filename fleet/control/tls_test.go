@@ -137,9 +137,7 @@ func TestCertificatesProveNodes(t *testing.T) {
 // serveTLS runs a plane on a socket until the test ends.
 func serveTLS(t testing.TB, p *control.Plane, certs *certifier) (address string) {
 	t.Helper()
-	server := &http.Server{ //nolint:gosec // Configure sets the timeouts
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certs.issue("server")}, ClientCAs: certs.pool, ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS13},
-	}
+	server := &http.Server{} //nolint:gosec // Configure sets the timeouts
 	mux := http.NewServeMux()
 	mux.Handle(p.Handler())
 	server.Handler = mux
@@ -151,7 +149,8 @@ func serveTLS(t testing.TB, p *control.Plane, certs *certifier) (address string)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = p.Run(ctx) })
-	wg.Go(func() { _ = server.ServeTLS(l, "", "") })
+	listener := control.NewListener(l, certs.server())
+	wg.Go(func() { _ = server.Serve(listener) })
 	t.Cleanup(func() {
 		cancel()
 		_ = server.Close()
@@ -183,5 +182,13 @@ func dialTLS(t testing.TB, address string, certs *certifier, certificate []tls.C
 		_ = stream.CloseRequest()
 		_ = stream.CloseResponse()
 		transport.CloseIdleConnections()
+	}
+}
+
+// server is how a control plane proves itself.
+func (c *certifier) server() *tls.Config {
+	return &tls.Config{
+		Certificates: []tls.Certificate{c.issue("server")}, ClientCAs: c.pool, ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS13,
+		NextProtos: []string{"h2", "http/1.1"},
 	}
 }

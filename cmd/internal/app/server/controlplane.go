@@ -194,7 +194,7 @@ func (p *controlPlane) listener() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tls.NewListener(p.listeners.agents, cfg), nil
+	return control.NewListener(p.listeners.agents, cfg), nil
 }
 
 // controlModule builds what agents dial.
