@@ -119,7 +119,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writePlain(w, http.StatusServiceUnavailable, "as many pages are being made as may be at once; try again in a moment\n")
 		return
 	}
-	if expfmt.Negotiate(r.Header).FormatType() != expfmt.TypeTextPlain {
+	if expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...).FormatType() != expfmt.TypeTextPlain {
 		p.whole.ServeHTTP(w, r)
 		return
 	}
@@ -186,7 +186,7 @@ func (w *pageResponse) end() {
 
 // acceptsGzip reports whether whoever asks takes gzip.
 func acceptsGzip(h http.Header) bool {
-	for _, offer := range strings.Split(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+	for offer := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
 		name, params, _ := strings.Cut(offer, ";")
 		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
 			continue
