@@ -913,7 +913,6 @@ type NodeEngine struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Engine     string                 `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
 	Executable string                 `protobuf:"bytes,2,opt,name=executable,proto3" json:"executable,omitempty"`
-	Version    *string                `protobuf:"bytes,3,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	// Why it cannot be launched now. Empty: nothing is known against it.
 	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -960,13 +959,6 @@ func (x *NodeEngine) GetEngine() string {
 func (x *NodeEngine) GetExecutable() string {
 	if x != nil {
 		return x.Executable
-	}
-	return ""
-}
-
-func (x *NodeEngine) GetVersion() string {
-	if x != nil && x.Version != nil {
-		return *x.Version
 	}
 	return ""
 }
@@ -1399,17 +1391,14 @@ const file_llmgw_api_v1_nodes_proto_rawDesc = "" +
 	"\b_runningB\n" +
 	"\n" +
 	"\b_waitingB\x06\n" +
-	"\x04_pid\"\x89\x01\n" +
+	"\x04_pid\"m\n" +
 	"\n" +
 	"NodeEngine\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x02 \x01(\tR\n" +
-	"executable\x12\x1d\n" +
-	"\aversion\x18\x03 \x01(\tH\x00R\aversion\x88\x01\x01\x12\x18\n" +
-	"\aproblem\x18\x04 \x01(\tR\aproblemB\n" +
-	"\n" +
-	"\b_version\"$\n" +
+	"executable\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblemJ\x04\b\x03\x10\x04R\aversion\"$\n" +
 	"\x0eGetNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x9c\x01\n" +
 	"\x0fGetNodeResponse\x12&\n" +
@@ -1531,7 +1520,6 @@ func file_llmgw_api_v1_nodes_proto_init() {
 	file_llmgw_api_v1_nodes_proto_msgTypes[3].OneofWrappers = []any{}
 	file_llmgw_api_v1_nodes_proto_msgTypes[4].OneofWrappers = []any{}
 	file_llmgw_api_v1_nodes_proto_msgTypes[6].OneofWrappers = []any{}
-	file_llmgw_api_v1_nodes_proto_msgTypes[7].OneofWrappers = []any{}
 	file_llmgw_api_v1_nodes_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

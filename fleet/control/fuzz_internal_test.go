@@ -20,7 +20,7 @@ func FuzzMessages(f *testing.F) {
 			State:      &fleetpb.NodeState{Gpus: []*fleetpb.GPUState{{Gpu: "index:0"}}},
 			Shards:     []*fleetpb.ShardStatus{{Replica: "r1", Generation: 2, Lines: []string{"a", "b"}}},
 			Tombstones: []*fleetpb.Tombstone{{Replica: "r0", Generation: 1}},
-			Engines:    []*fleetpb.EngineOffer{{Engine: "vllm", Version: new("1")}},
+			Engines:    []*fleetpb.EngineOffer{{Engine: "vllm", Executable: "/opt/vllm"}},
 		}}},
 		{Message: &fleetpb.ConnectRequest_Heartbeat{Heartbeat: &fleetpb.Heartbeat{Sequence: 1, Shards: []*fleetpb.ShardBrief{{Replica: "r1", Generation: 3}}, Strangers: []*fleetpb.PortHeld{{Port: 1}}}}},
 		{Message: &fleetpb.ConnectRequest_Status{Status: &fleetpb.ShardStatus{Replica: "r1", Generation: 3, Revision: 1}}},

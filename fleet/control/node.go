@@ -43,8 +43,7 @@ type PortRange struct {
 type EngineOffer struct {
 	Engine engines.Name `json:"engine"`
 	// Executable is as the node's configuration has it. Empty: the adapter's own.
-	Executable string              `json:"executable,omitempty"`
-	Version    engines.Opt[string] `json:"version,omitzero"`
+	Executable string `json:"executable,omitempty"`
 	// Problem is why it cannot be launched now. Empty: nothing is known against
 	// it.
 	Problem string `json:"problem,omitempty"`

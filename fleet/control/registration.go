@@ -172,9 +172,6 @@ func offersOf(list []*fleetpb.EngineOffer) []EngineOffer {
 	out := make([]EngineOffer, len(list))
 	for i, m := range list {
 		out[i] = EngineOffer{Engine: engines.Name(m.GetEngine()), Executable: m.GetExecutable(), Problem: m.GetProblem()}
-		if m.Version != nil {
-			out[i].Version = engines.Known(*m.Version)
-		}
 	}
 	return out
 }

@@ -19,7 +19,7 @@ func TestRegistrationIsShown(t *testing.T) {
 		w := newWorld(t, control.DefaultConfig(), control.Deps{})
 		h := hello("n1")
 		h.Labels = map[string]string{"rack": "r7"}
-		h.Engines = []*fleetpb.EngineOffer{{Engine: "vllm", Version: new("0.12.0")}, {Engine: "sglang", Problem: "no such file"}}
+		h.Engines = []*fleetpb.EngineOffer{{Engine: "vllm", Executable: "/opt/vllm"}, {Engine: "sglang", Problem: "no such file"}}
 		h.Inventory = &fleetpb.Inventory{
 			Gpus:    []*fleetpb.GPU{{Uuid: "GPU-1", MemoryBytes: new(uint64(80 << 30))}},
 			Fabrics: []*fleetpb.Fabric{{Name: "ib-a", RateGbps: 400, Devices: []string{"mlx5_0"}}},
@@ -35,7 +35,7 @@ func TestRegistrationIsShown(t *testing.T) {
 		if got := n.Hardware(); len(got.GPUs) != 1 || got.Fabrics[0].Name != "ib-a" || got.Fabrics[0].RateGbps != 400 || !got.State.MemoryAvailableBytes.Is(5) {
 			t.Errorf("hardware %+v", got)
 		}
-		if n.Labels["rack"] != "r7" || !n.Engines[0].Version.Is("0.12.0") || n.Engines[1].Problem != "no such file" ||
+		if n.Labels["rack"] != "r7" || n.Engines[0].Executable != "/opt/vllm" || n.Engines[1].Problem != "no such file" ||
 			n.Ports != (control.PortRange{First: 20000, Last: 20999}) || n.Address != "10.0.0.1" || n.Remote == "" || !n.Heard.Equal(time.Now()) {
 			t.Errorf("node %+v", n)
 		}

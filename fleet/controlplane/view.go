@@ -34,7 +34,7 @@ func (n *nodes) view(node *control.Node) *apipb.Node {
 		out.ClockSkew = durationpb.New(skew)
 	}
 	for _, e := range node.Engines {
-		out.Engines = append(out.Engines, &apipb.NodeEngine{Engine: string(e.Engine), Executable: e.Executable, Version: pointer(e.Version), Problem: e.Problem})
+		out.Engines = append(out.Engines, &apipb.NodeEngine{Engine: string(e.Engine), Executable: e.Executable, Problem: e.Problem})
 	}
 	for i := range node.Shards {
 		out.Shards = append(out.Shards, shardView(&node.Shards[i]))

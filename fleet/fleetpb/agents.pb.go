@@ -691,8 +691,6 @@ type EngineOffer struct {
 	Engine string                 `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
 	// The executable, as configured. Empty: the adapter's own.
 	Executable string `protobuf:"bytes,2,opt,name=executable,proto3" json:"executable,omitempty"`
-	// What the executable says it is. Absent: not known.
-	Version *string `protobuf:"bytes,3,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	// Why it cannot be launched now. Empty: nothing is known against it.
 	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -739,13 +737,6 @@ func (x *EngineOffer) GetEngine() string {
 func (x *EngineOffer) GetExecutable() string {
 	if x != nil {
 		return x.Executable
-	}
-	return ""
-}
-
-func (x *EngineOffer) GetVersion() string {
-	if x != nil && x.Version != nil {
-		return *x.Version
 	}
 	return ""
 }
@@ -1852,16 +1843,13 @@ const file_llmgw_fleet_v1_agents_proto_rawDesc = "" +
 	"\x04last\x18\x02 \x01(\rR\x04last\"R\n" +
 	"\x05Reach\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12/\n" +
-	"\x05ports\x18\x02 \x01(\v2\x19.llmgw.fleet.v1.PortRangeR\x05ports\"\x8a\x01\n" +
+	"\x05ports\x18\x02 \x01(\v2\x19.llmgw.fleet.v1.PortRangeR\x05ports\"n\n" +
 	"\vEngineOffer\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x02 \x01(\tR\n" +
-	"executable\x12\x1d\n" +
-	"\aversion\x18\x03 \x01(\tH\x00R\aversion\x88\x01\x01\x12\x18\n" +
-	"\aproblem\x18\x04 \x01(\tR\aproblemB\n" +
-	"\n" +
-	"\b_version\"Y\n" +
+	"executable\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblemJ\x04\b\x03\x10\x04R\aversion\"Y\n" +
 	"\tTombstone\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1e\n" +
@@ -2083,7 +2071,6 @@ func file_llmgw_fleet_v1_agents_proto_init() {
 		(*ConnectResponse_Beat)(nil),
 	}
 	file_llmgw_fleet_v1_agents_proto_msgTypes[2].OneofWrappers = []any{}
-	file_llmgw_fleet_v1_agents_proto_msgTypes[5].OneofWrappers = []any{}
 	file_llmgw_fleet_v1_agents_proto_msgTypes[8].OneofWrappers = []any{}
 	file_llmgw_fleet_v1_agents_proto_msgTypes[9].OneofWrappers = []any{}
 	file_llmgw_fleet_v1_agents_proto_msgTypes[10].OneofWrappers = []any{}

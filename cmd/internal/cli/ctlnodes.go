@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -147,11 +148,7 @@ func writeNode(w io.Writer, r *apipb.GetNodeResponse) error {
 		fmt.Fprintf(t, "fabric\t%s, %s\n", f.GetName(), f.GetVerdict())
 	}
 	for _, e := range n.GetEngines() {
-		version := e.GetVersion()
-		if e.Version == nil {
-			version = "version not known"
-		}
-		fmt.Fprintf(t, "engine\t%s, %s\n", e.GetEngine(), version)
+		fmt.Fprintf(t, "engine\t%s, %s\n", e.GetEngine(), cmp.Or(e.GetExecutable(), "by the executable that its adapter knows"))
 	}
 	for _, s := range n.GetShards() {
 		fmt.Fprintf(t, "shard\t%s/%d generation %d: %s for %s%s\n", s.GetReplica(), s.GetRank(), s.GetGeneration(), s.GetState(),

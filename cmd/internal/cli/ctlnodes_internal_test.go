@@ -78,7 +78,7 @@ func TestWriteNode(t *testing.T) {
 	for _, want := range []string{
 		"target   drained; fan\n", "heard    2s ago\n", "memory   512.0 GiB, not known available\n",
 		"gpu 0    H100, 0.0 GiB of 80.0 GiB used, usable\n", "gpu 1    H100, not known of not known used, excluded\n",
-		"engine   vllm, version not known\n", "at 10.0.0.7:20000, 3 running, 0 waiting\n", "\"hostname\"",
+		"engine   vllm, by the executable that its adapter knows\n", "at 10.0.0.7:20000, 3 running, 0 waiting\n", "\"hostname\"",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it lacks %q:\n%s", want, out.String())
