@@ -78,7 +78,7 @@ func (c *Core) scale(m *model) {
 	if m.unplaced != nil {
 		in.NoRoom = m.unplaced.Why
 	}
-	in.Idle = c.idleAll(m.kin.fresh)
+	in.Idle, in.Held = c.idleAll(m.kin.fresh), held(m.kin.fresh)
 	rec := scale.Record{Config: c.scaleConfig(m), Input: in, Before: m.scaler.State()}
 	m.scaled = m.scaler.Step(rec.Config, in)
 	m.count = m.scaled.Want
@@ -126,6 +126,23 @@ func (c *Core) idleAll(replicas []*replica) (least engines.Opt[time.Duration]) {
 		}
 	}
 	return least
+}
+
+// held are the requests that routers have at the replicas that serve. Not known: a
+// router has not said.
+func held(replicas []*replica) engines.Opt[int] {
+	sum := 0
+	for _, r := range replicas {
+		if r.row.State != Ready {
+			continue
+		}
+		n, known := r.use.InFlight.Get()
+		if !known {
+			return engines.Opt[int]{}
+		}
+		sum += n
+	}
+	return engines.Known(sum)
 }
 
 // idleFor is for how long it has been known that a replica has nothing to do: every

@@ -317,6 +317,24 @@ func TestScale(t *testing.T) {
 	}
 }
 
+// What waits for room counts beside what routers have at the replicas: two that are full
+// with as many again waiting become four at once, and not one by one.
+func TestScaleByQueue(t *testing.T) {
+	m := simModel("m", 2, 1, 1)
+	m.Scaling.Max = 8
+	w := awake(t, 1, 8, m)
+	w.until(30, "two serve", func() bool { return w.serves("m") == 2 })
+	w.used["m"] = true // a request at each
+	w.demand["m"] = &reconcile.Demand{Model: "m", Load: engines.Known(0.85), Queued: 2}
+	w.until(60, "more are wanted", func() bool {
+		v, _ := view(w, "m")
+		return v.Wanted > 2
+	})
+	if v, _ := view(w, "m"); v.Wanted != 4 || !strings.Contains(v.Why, "170 % full with the 2 that wait for room") {
+		t.Fatalf("%d wanted: %s", v.Wanted, v.Why)
+	}
+}
+
 // A schedule has a model up before anybody asks, and lets it go after.
 func TestPrewarm(t *testing.T) {
 	m := onDemand("m", 2, 1)

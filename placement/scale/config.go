@@ -14,14 +14,15 @@ type Config struct {
 	// might know was not heard. Default 15m; must be positive.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// TargetLoad is how full replicas may be, of what their engines run at once, until
-	// another one is started. Default 0.8; more than 0, at most 1.
+	// another one is started. Default 0.7; more than 0, at most 1. Admission has requests
+	// wait from 0.85 on, and a start takes a while.
 	TargetLoad float64 `yaml:"target_load"`
 	// SpareLoad is how full the others would be at most, relative to TargetLoad, once
 	// a replica that is ended had gone. Default 0.75; more than 0, less than 1: what lies
 	// between keeps a load that swings from starting and ending replicas in turn.
 	SpareLoad float64 `yaml:"spare_load"`
 	// UpWindow is for how long replicas have to be full until another one is started,
-	// and the least time between two such starts. Default 30s; must be positive.
+	// and the least time between two such starts. Default 15s; must be positive.
 	UpWindow time.Duration `yaml:"up_window"`
 	// DownWindow is for how long a replica must have been to spare until it is ended,
 	// and the least time between any decision and such an end. Default 5m; at least
@@ -31,7 +32,7 @@ type Config struct {
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
-	return Config{IdleTimeout: 15 * time.Minute, TargetLoad: 0.8, SpareLoad: 0.75, UpWindow: 30 * time.Second, DownWindow: 5 * time.Minute}
+	return Config{IdleTimeout: 15 * time.Minute, TargetLoad: 0.7, SpareLoad: 0.75, UpWindow: 15 * time.Second, DownWindow: 5 * time.Minute}
 }
 
 // Validate returns every problem of c, joined, each with the key, the value and what

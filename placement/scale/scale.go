@@ -24,8 +24,11 @@ type Input struct {
 	// far as anybody remembers.
 	Asked engines.Opt[time.Duration]
 	// Load is how full those that serve are, of what their engines run at once; above
-	// 1 where more waits. Not known: nobody has said.
+	// 1 where more waits. Not known: nobody has said. Held are the requests that they
+	// have, by which Queued are measured. Not known: somebody who may have some there was
+	// not heard.
 	Load engines.Opt[float64]
+	Held engines.Opt[int]
 	// Idle is for how long nothing has shown that any of those that serve works. Not
 	// known: somebody who might have seen it was not heard, or it is not long enough.
 	Idle engines.Opt[time.Duration]
@@ -44,6 +47,10 @@ type Decision struct {
 	// Changed: Want is not what it was.
 	Changed bool
 }
+
+// roomWindow is for how long what is wanted may have no place until it is not wanted
+// any more: cards that something else leaves are free by then.
+const roomWindow = 30 * time.Second
 
 // Scaler decides how many replicas of one model run. It is for one goroutine. The
 // zero value has decided nothing yet.
@@ -115,6 +122,17 @@ func (s *Scaler) watch(cfg Config, in Input) {
 	since(&s.short, in.NoRoom != "", in.Now)
 }
 
+// demand is how full those that serve would be if they had what waits for room, too:
+// a queue in front of them keeps their load from showing how much is asked of them.
+func (in *Input) demand() engines.Opt[float64] {
+	load, known := in.Load.Get()
+	held := in.Held.Or(0)
+	if !known || held <= 0 || in.Queued <= 0 {
+		return in.Load
+	}
+	return engines.Known(load * float64(held+in.Queued) / float64(held))
+}
+
 // spread is how full to replicas are with the load of from.
 func spread(load float64, from, to int) float64 { return load * float64(from) / float64(to) }
 
@@ -141,7 +159,7 @@ func (s *Scaler) next(cfg Config, in Input, floor int) (want int, why string) {
 		return floor, fmt.Sprintf("nobody has used it for %v", cfg.IdleTimeout)
 	case want > floor && in.Ready == 0 && in.Coming == 0 && s.forgotten(cfg, in):
 		return floor, fmt.Sprintf("nobody has asked for it for %v, and it has not come up", cfg.IdleTimeout)
-	case s.tooMany(cfg, in, floor):
+	case s.tooMany(in, floor):
 		s.blocked = in.Now
 		return max(in.Ready+in.Coming, floor, 1), "no cards are free for more: " + in.NoRoom
 	case s.needsMore(cfg, in):
@@ -181,11 +199,11 @@ func (s *Scaler) forgotten(cfg Config, in Input) bool {
 	return in.Waiting+in.Queued == 0 && (!known || asked >= cfg.IdleTimeout) && in.Now.Sub(s.last.At) >= cfg.IdleTimeout
 }
 
-// tooMany reports whether what is wanted above what runs has found no place for a
-// whole window. What has to run, and the first one that somebody waits for, stay
+// tooMany reports whether what is wanted above what runs has found no place for
+// roomWindow. What has to run, and the first one that somebody waits for, stay
 // wanted.
-func (s *Scaler) tooMany(cfg Config, in Input, floor int) bool {
-	return !s.short.IsZero() && in.Now.Sub(s.short) >= cfg.UpWindow && s.last.Want > max(in.Ready+in.Coming, floor, 1)
+func (s *Scaler) tooMany(in Input, floor int) bool {
+	return !s.short.IsZero() && in.Now.Sub(s.short) >= roomWindow && s.last.Want > max(in.Ready+in.Coming, floor, 1)
 }
 
 // needsMore reports whether another replica is to be started: those that serve are
@@ -196,10 +214,10 @@ func (s *Scaler) needsMore(cfg Config, in Input) bool {
 		in.Now.Sub(s.full) >= cfg.UpWindow && in.Now.Sub(s.moved) >= cfg.UpWindow && (s.blocked.IsZero() || in.Now.Sub(s.blocked) >= cfg.DownWindow)
 }
 
-// more is as many as would not be full, but no more than twice as many as serve: a
-// load that cannot be served is seen no larger than its queue allows.
+// more is as many as would not be full with what waits, but no more than twice as many
+// as serve: what one moment shows is not built on further than that.
 func (s *Scaler) more(cfg Config, in Input) (want int, why string) {
-	load, known := in.Load.Get()
+	load, known := in.demand().Get()
 	want = s.last.Want + 1
 	if known {
 		want = max(want, int(math.Ceil(spread(load, in.Ready, 1)/cfg.TargetLoad)))
@@ -208,6 +226,9 @@ func (s *Scaler) more(cfg Config, in Input) (want int, why string) {
 	s.moved = in.Now
 	if !known {
 		return want, fmt.Sprintf("%d requests wait for room", in.Queued)
+	}
+	if in.Queued > 0 && in.Held.Or(0) > 0 {
+		return want, fmt.Sprintf("%d are %.0f %% full with the %d that wait for room, for %v", in.Ready, 100*load, in.Queued, cfg.UpWindow)
 	}
 	return want, fmt.Sprintf("%d are %.0f %% full, for %v", in.Ready, 100*load, cfg.UpWindow)
 }

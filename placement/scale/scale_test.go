@@ -23,7 +23,8 @@ type trial struct {
 }
 
 func newTrial(t testing.TB, floor, most int) *trial {
-	return &trial{t: t, cfg: scale.DefaultConfig(), in: scale.Input{Now: start, Floor: floor, Max: most}}
+	cfg := scale.Config{IdleTimeout: 15 * time.Minute, TargetLoad: 0.8, SpareLoad: 0.75, UpWindow: 30 * time.Second, DownWindow: 5 * time.Minute}
+	return &trial{t: t, cfg: cfg, in: scale.Input{Now: start, Floor: floor, Max: most}}
 }
 
 // after lets time pass, in steps of a second, and returns what is wanted then.
@@ -123,6 +124,20 @@ func TestLoad(t *testing.T) {
 	x.want(1, "", x.after(5*time.Minute+2*time.Second))
 }
 
+// What waits for room is asked of the replicas, too: where admission keeps a queue in
+// front of them their own load says little.
+func TestQueue(t *testing.T) {
+	x := newTrial(t, 1, 8)
+	x.in.Ready, x.in.Load, x.in.Held, x.in.Queued = 2, engines.Known(0.85), engines.Known(50), 50
+	x.want(4, "2 are 170 % full with the 50 that wait for room", x.after(31*time.Second)) // 4.25, and no more than twice as many
+	x.in.Ready, x.in.Queued = 4, 10
+	x.want(6, "4 are 102 % full", x.after(32*time.Second))
+	x.in.Ready, x.in.Held = 6, engines.Opt[int]{}
+	x.want(7, "6 are 85 % full", x.after(32*time.Second)) // by what is known
+	x.in.Ready, x.in.Held = 7, engines.Known(0)
+	x.want(8, "7 are 85 % full", x.after(32*time.Second))
+}
+
 // Where no cards are free what is wanted goes back to what there is, and is tried
 // again after a while.
 func TestNoRoom(t *testing.T) {
@@ -159,6 +174,9 @@ func TestAnyInput(t *testing.T) {
 			}
 			if rapid.Bool().Draw(t, "load known") {
 				in.Load = engines.Known(rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.85, 1, 7, math.Inf(1), math.NaN()}).Draw(t, "load"))
+			}
+			if rapid.Bool().Draw(t, "held known") {
+				in.Held = engines.Known(rapid.IntRange(0, 20).Draw(t, "held"))
 			}
 			if rapid.Bool().Draw(t, "idle known") {
 				in.Idle = engines.Known(time.Duration(rapid.IntRange(0, 700).Draw(t, "idle")) * time.Second)
