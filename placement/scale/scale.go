@@ -178,11 +178,18 @@ func (s *Scaler) wake(in Input) (want int, why string) {
 	case in.Max == 0:
 		return 0, ""
 	case in.Waiting+in.Queued > 0:
-		return 1, fmt.Sprintf("%d requests wait for it", in.Waiting+in.Queued)
+		return 1, requests(in.Waiting+in.Queued) + " for it"
 	case known && in.Now.Add(-asked).After(s.last.At): // and was told to come again
 		return 1, "it was asked for"
 	}
 	return 0, ""
+}
+
+func requests(n int) string {
+	if n == 1 {
+		return "1 request waits"
+	}
+	return fmt.Sprintf("%d requests wait", n)
 }
 
 // asleep reports whether all that serve are idle for so long that those above the
@@ -225,7 +232,7 @@ func (s *Scaler) more(cfg Config, in Input) (want int, why string) {
 	want = min(want, 2*s.last.Want, in.Max)
 	s.moved = in.Now
 	if !known {
-		return want, fmt.Sprintf("%d requests wait for room", in.Queued)
+		return want, requests(in.Queued) + " for room"
 	}
 	if in.Queued > 0 && in.Held.Or(0) > 0 {
 		return want, fmt.Sprintf("%d are %.0f %% full with the %d that wait for room, for %v", in.Ready, 100*load, in.Queued, cfg.UpWindow)

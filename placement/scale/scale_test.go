@@ -75,7 +75,7 @@ func TestForgotten(t *testing.T) {
 	x := newTrial(t, 0, 1)
 	x.after(time.Second)
 	x.in.Waiting, x.in.NoRoom = 1, "no cards"
-	x.want(1, "1 requests wait", x.after(time.Hour))
+	x.want(1, "1 request waits for it", x.after(time.Hour))
 	x.in.Waiting, x.in.Asked = 0, engines.Known(time.Duration(0))
 	x.want(1, "", x.after(14*time.Minute))
 	x.want(0, "it has not come up", x.after(2*time.Minute))

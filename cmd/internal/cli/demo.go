@@ -42,7 +42,7 @@ func (c *demoCmd) Run(ctx context.Context, streams Streams) error {
 		level.Set(slog.LevelError) // that nothing has a place before there are machines is no news
 		return demo.RunFleet(ctx, opts, func(f demo.Fleet) {
 			level.Set(slog.LevelWarn)
-			ready(f.At, f.Models, f.Key, func(w io.Writer, s command.Served) { greetFleet(w, s, f.Nodes) })
+			ready(f.At, f.Models, f.Key, func(w io.Writer, s command.Served) { greetFleet(w, s, f.Nodes, f.Asleep) })
 		})
 	}
 	opts.Ready = func(at serverapp.Addresses, models []string, key string) { ready(at, models, key, greet) }
@@ -76,7 +76,7 @@ Metrics are at %[2]s/metrics. Ctrl-C ends it.
 }
 
 // greetFleet shows what runs where, and what to do next.
-func greetFleet(w io.Writer, s command.Served, nodes []demo.Node) {
+func greetFleet(w io.Writer, s command.Served, nodes []demo.Node, asleep []string) {
 	fmt.Fprintf(w, "A control plane and its router serve %s at %s, from four simulated machines of eight cards:\n\n", strings.Join(s.Models, ", "), s.BaseURL)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tFABRIC\tRUNS\tAGENT")
@@ -95,6 +95,9 @@ func greetFleet(w io.Writer, s command.Served, nodes []demo.Node) {
 	fmt.Fprintf(w, "\nAsk each model:\n\n")
 	for _, model := range s.Models {
 		fmt.Fprintf(w, "curl -N %s/v1/chat/completions%s -H 'Content-Type: application/json' -d '{\"model\": \"%s\", \"stream\": true, \"max_tokens\": 20, \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'\n", s.BaseURL, auth, model)
+	}
+	if len(asleep) > 0 {
+		fmt.Fprintf(w, "\n%s is asleep and begins when it is asked for; llmgw ctl models --watch --admin %s shows it come and, two minutes after its last use, go.\n", strings.Join(asleep, ", "), s.AdminURL)
 	}
 	first := nodes[slices.IndexFunc(nodes, func(n demo.Node) bool { return len(n.Shards) > 0 })] // there are models
 	fmt.Fprintf(w, `

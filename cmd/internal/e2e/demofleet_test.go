@@ -36,13 +36,8 @@ func TestDemoFleet(t *testing.T) {
 				}
 				return false
 			})
-			if want := []string{"sim-large", "sim-small", "sim-tiny"}; !slices.Equal(served.Models, want) {
+			if want := []string{"sim-large", "sim-small", "sim-tiny", "sim-asleep"}; !slices.Equal(served.Models, want) {
 				t.Errorf("models are %q; want %q", served.Models, want)
-			}
-			for _, model := range served.Models {
-				if err := stream(t.Context(), http.DefaultClient, served.BaseURL, model, 5, nil); err != nil {
-					t.Errorf("%s: %v", model, err)
-				}
 			}
 			left := w.marks(t)
 			t.Cleanup(func() {
@@ -52,6 +47,14 @@ func TestDemoFleet(t *testing.T) {
 			})
 			if n := len(left()); n != 5 { // two of sim-large, one of sim-small, two of sim-tiny
 				t.Errorf("%d engines run; want 5", n)
+			}
+			for _, model := range served.Models {
+				if err := stream(t.Context(), http.DefaultClient, served.BaseURL, model, 5, nil); err != nil {
+					t.Errorf("%s: %v", model, err)
+				}
+			}
+			if n := len(left()); n != 6 { // and one of sim-asleep, which was asked for
+				t.Errorf("%d engines run; want 6", n)
 			}
 			p.kill(how)
 			dirs := func() []string {

@@ -33,6 +33,7 @@ const readyTimeout = time.Minute
 type Fleet struct {
 	At     server.Addresses
 	Models []string // of the catalog, in its order
+	Asleep []string // those of them that begin when somebody asks
 	Key    string   // empty where nobody is asked for one
 	Nodes  []Node
 }
@@ -49,7 +50,8 @@ type Node struct {
 
 // RunFleet serves a fleet until ctx is done or a signal comes, which are no errors:
 // this process is the control plane and its router, and a process of its own keeps
-// the agents of the machines. ready is called once, when every model answers.
+// the agents of the machines. ready is called once, when every model answers that is not
+// to begin when it is asked for.
 // opts.Ready is not used.
 func RunFleet(ctx context.Context, opts Options, ready func(Fleet)) error {
 	if _, err := process.FindMarked(); err != nil { // by which engines are ended
@@ -75,6 +77,10 @@ func RunFleet(ctx context.Context, opts Options, ready func(Fleet)) error {
 	f := &fleet{dir: dir, want: map[string]int{}, Fleet: Fleet{Key: key}}
 	for _, m := range cfg.Gateway.Models {
 		f.Models = append(f.Models, m.Name)
+		if m.Scaling.Min == 0 {
+			f.Asleep = append(f.Asleep, m.Name)
+			continue
+		}
 		f.want[m.Name] = m.Scaling.Min * max(m.Profile.Ranks, 1)
 	}
 	serverCtx, stopServer := context.WithCancelCause(ctx)
@@ -98,7 +104,7 @@ func RunFleet(ctx context.Context, opts Options, ready func(Fleet)) error {
 type fleet struct {
 	Fleet
 	dir  string
-	want map[string]int // shards by model
+	want map[string]int // shards by model, of those that are not asleep
 }
 
 // run has a keeper until ended is closed. It returns what makes the demo end
@@ -163,7 +169,8 @@ func (f *fleet) run(ctx context.Context, ended <-chan struct{}, ready func(Fleet
 	return errors.Join(failed, <-gone)
 }
 
-// wait returns when every replica is ready and every model has answered.
+// wait returns when every replica is ready and every model has answered that is not
+// asleep.
 func (f *fleet) wait(ctx context.Context) error {
 	transport := new(http.Transport)
 	defer transport.CloseIdleConnections()
@@ -174,7 +181,7 @@ func (f *fleet) wait(ctx context.Context) error {
 	}
 	for {
 		list, err := admin.Nodes.ListNodes(ctx, &apipb.ListNodesRequest{})
-		if err == nil && f.placed(list.GetNodes()) && !slices.ContainsFunc(f.Models, func(model string) bool { return !f.answers(ctx, client, model) }) {
+		if err == nil && f.placed(list.GetNodes()) && !slices.ContainsFunc(slices.Collect(maps.Keys(f.want)), func(model string) bool { return !f.answers(ctx, client, model) }) {
 			return nil
 		}
 		select {
