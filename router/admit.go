@@ -17,7 +17,7 @@ func (c *call) wakes(m Model) *openai.Error {
 	if c.lease != nil {
 		c.release(time.Now())
 	}
-	c.wake.Model = m.Name
+	c.wake.Model, c.wake.Explain = m.Name, c.mayExplain()
 	if err := waker.Wake(c.ctx(), &c.wake); err != nil {
 		return c.hookError("wake", err)
 	}

@@ -154,6 +154,8 @@ type Wake struct {
 	Model string // canonical: that asked for, or a fallback's
 	// Arrived is when the request came, Deadline when it has to have ended.
 	Arrived, Deadline time.Time
+	// Explain: the caller may know how endpoints are chosen, and what else there is.
+	Explain bool
 	// Waited is for how long it has waited for models. The hook adds to it.
 	Waited time.Duration
 }

@@ -114,7 +114,7 @@ func (k *wakes) Wake(ctx context.Context, w *router.Wake) error {
 		if why.outcome == wakeCanceled {
 			return context.Cause(ctx)
 		}
-		return why.answer(m.name)
+		return why.answer(m.name, w.Explain)
 	}
 	return nil
 }

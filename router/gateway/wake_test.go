@@ -342,7 +342,7 @@ func TestWakeAnswers(t *testing.T) {
 		{"failing", runnable("m", 0, 1), new(failing("out of memory", engines.Known(30*time.Second))), "model_failing", 0, 8 * time.Second, []string{"The model 'm' does not start: out of memory. The next start is tried in about 30s."}},
 		{"failing, nobody knows for how long", runnable("m", 0, 1), new(failing("", unknown)), "model_failing", 0, 8 * time.Second, []string{"The model 'm' does not start. Send"}},
 		{"failing, and tried again", runnable("m", 0, 1), new(failing("x", engines.Known(time.Duration(0)))), "model_loading", wait, 8 * time.Second, nil},
-		{"unplaced", runnable("m", 0, 1), &feed.ModelStatus{Model: "m", State: feed.ModelUnplaced, Reason: "no card is free"}, "model_unplaced", wait, 8 * time.Second, []string{"There is no room for the model 'm' at the moment: no card is free. Send"}},
+		{"unplaced", runnable("m", 0, 1), &feed.ModelStatus{Model: "m", State: feed.ModelUnplaced, Reason: "no card is free"}, "model_unplaced", wait, 8 * time.Second, []string{"There is no room for the model 'm' at the moment. Send"}},
 		{"off", runnable("m", 0, 0), nil, "no_endpoint", 0, 0, []string{"No engine serves the model 'm', and none is started for it."}},
 		{"said to be off", runnable("m", 0, 0), &feed.ModelStatus{Model: "m", State: feed.ModelOff}, "no_endpoint", 0, 0, nil},
 		{"without scaling", catalog.Model{Name: "m", Source: "m", Profile: &engines.Profile{Engine: engines.Sim}}, nil, "no_endpoint", 0, 0, nil},
@@ -529,6 +529,23 @@ func TestEndpointThatComesAndGoes(t *testing.T) {
 	})
 }
 
+// What takes a model's room is told to who may know what else there is.
+func TestWhoIsToldOfNoRoom(t *testing.T) {
+	explain := func(c *gateway.Config) { c.Router.Core.ExplainToLoopback, c.OnDemand.Wait = true, time.Second }
+	wake(t, explain, []catalog.Model{runnable("m", 0, 1)}, func(d *onDemand) {
+		d.says(feed.ModelStatus{Model: "m", State: feed.ModelUnplaced, Reason: "other-model has it"})
+		for from, told := range map[string]bool{"127.0.0.1:1": true, "10.0.0.1:1": false} {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequestWithContext(d.t.Context(), http.MethodPost, chatPath, strings.NewReader(chatBody))
+			r.RemoteAddr = from
+			d.gw.ServeHTTP(w, r)
+			if got := strings.Contains(w.Body.String(), "at the moment: other-model has it."); got != told || w.Code != 503 {
+				t.Errorf("from %s: %d %s", from, w.Code, w.Body)
+			}
+		}
+	})
+}
+
 // The lists of models say how each stands, in both APIs' shapes.
 func TestModelsHaveAState(t *testing.T) {
 	models := []catalog.Model{
@@ -542,7 +559,7 @@ func TestModelsHaveAState(t *testing.T) {
 		d.start("serving", 0)
 		get := func(path string, header ...string) string {
 			w := httptest.NewRecorder()
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+			r := httptest.NewRequestWithContext(d.t.Context(), http.MethodGet, path, nil)
 			if len(header) > 0 {
 				r.Header.Set(header[0], header[1])
 			}

@@ -99,8 +99,9 @@ func (s *standing) refuse(o wakeOutcome, now time.Time) *refused {
 const overdueRetry = 2 * time.Second
 
 // answer is what the client is told. It may come again when the model should be
-// there, though no later than its SDK would by itself.
-func (r *refused) answer(model string) *openai.Error {
+// there, though no later than its SDK would by itself. What takes the room of a model,
+// and so which others there are and where, is told to who may know.
+func (r *refused) answer(model string, explain bool) *openai.Error {
 	again := r.ready.Or(openai.MaxLoadingRetry)
 	if r.ready.Is(0) {
 		again = overdueRetry
@@ -118,6 +119,9 @@ func (r *refused) answer(model string) *openai.Error {
 			name, around(": ", r.reason, ""), about("The next start is tried in about %s. ", r.ready))
 	case wakeUnplaced:
 		e.Code = codeModelUnplaced
+		if !explain {
+			r = &refused{}
+		}
 		e.Message = fmt.Sprintf("There is no room for the model %s at the moment%s. Send the request again later, or use another model.",
 			name, around(": ", r.reason, ""))
 	case wakeFull:
