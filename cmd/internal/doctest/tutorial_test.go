@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 //
 // Only the ports are others, and the binary is this test's.
 func TestTutorial(t *testing.T) {
-	for _, page := range []string{"docs/tutorial/first-hour.md", "docs/how-to/certificates.md", "docs/how-to/control-plane.md"} {
+	for _, page := range []string{"docs/tutorial/first-hour.md", "docs/how-to/certificates.md", "docs/how-to/control-plane.md", "docs/node-onboarding.md"} {
 		t.Run(path.Base(page), func(t *testing.T) { runPage(t, page) })
 	}
 }
@@ -54,6 +54,13 @@ func runPage(t *testing.T, page string) {
 	home := t.TempDir()
 	script := filepath.Join(home, "tutorial")
 	if err := os.WriteFile(script, []byte(tutorial(t, page, pages(t)[page])), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Abs(filepath.Join(root, "examples"))
+	if err == nil {
+		err = os.Symlink(examples, filepath.Join(home, "examples"))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	llmgw, err := exec.LookPath("llmgw")
