@@ -54,7 +54,11 @@ func (s *Shard) question(p *proc) func(context.Context) answer {
 	if p.ready.Probe == nil || p.once {
 		return nil
 	}
-	return func(ctx context.Context) answer { return s.runner.ask(ctx, *p.ready.Probe, s.record.Address, s.secret) }
+	ask := func(ctx context.Context) answer { return s.runner.ask(ctx, *p.ready.Probe, s.record.Address, s.secret) }
+	if p.name == Engine && s.Sleeps() && !s.record.Ready.IsZero() { // taken up
+		return s.sleeper(ask)
+	}
+	return ask
 }
 
 // follow tells v what happens to the process until it is decided, look says

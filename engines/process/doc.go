@@ -5,8 +5,9 @@
 //
 // A [Runner] starts a shard with [Runner.Start] or takes one up with
 // [Runner.Adopt]; either gives a [Shard]. [Shard.Wait], [Shard.Status] and
-// [Shard.Changed] say how it is. [Shard.Stop] ends it, [Shard.Detach] lets it run
-// on. [Ports] is the book of the ports that engines get, and [PortHolder] says
+// [Shard.Changed] say how it is. [Shard.Sleep] has its engine give the memory of its
+// cards back, where it was launched so, and [Shard.Wake] takes that again. [Shard.Stop]
+// ends it, [Shard.Detach] lets it run on. [Ports] is the book of the ports that engines get, and [PortHolder] says
 // who has one.
 //
 // It does not decide what runs where, restarts nothing by itself, and does not

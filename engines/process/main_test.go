@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -59,6 +60,8 @@ func act(deeds []string) {
 			}()
 		case "serve":
 			serve(with)
+		case "sleeper":
+			sleeper(with)
 		case "launch": // a shard as $SPEC says, and tell in a file that it is ready
 			launch(with)
 		case "child": // of its own group and session unless "away" says otherwise
@@ -127,6 +130,38 @@ func serve(port string) {
 		}
 		fmt.Fprintln(w, "fine")
 	})
+	go func() { must(http.ListenAndServe("127.0.0.1:"+port, mux)) }()
+}
+
+// sleeper serves an engine that sleeps and wakes with a key, and whose health is bad
+// while it sleeps.
+func sleeper(port string) {
+	var mu sync.Mutex
+	asleep, turns := false, 0
+	mux := http.NewServeMux()
+	handle := func(route string, do func(w http.ResponseWriter)) {
+		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.URL.Path != "/health" && r.Header.Get("Authorization") != "Bearer "+os.Getenv("KEY") {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			do(w)
+		})
+	}
+	handle("GET /health", func(w http.ResponseWriter) {
+		if asleep {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	handle("POST /sleep", func(http.ResponseWriter) { asleep, turns = true, turns+1 })
+	handle("POST /wake", func(http.ResponseWriter) { asleep, turns = false, turns+1 })
+	handle("POST /busy", func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprintln(w, "not now")
+	})
+	handle("GET /how", func(w http.ResponseWriter) { fmt.Fprintf(w, `{"asleep":%t,"turns":%d}`, asleep, turns) })
 	go func() { must(http.ListenAndServe("127.0.0.1:"+port, mux)) }()
 }
 
