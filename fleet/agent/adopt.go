@@ -99,6 +99,9 @@ func (a *adopter) adoptOne(ctx context.Context, id engines.ShardID, running []pr
 			w = wish{Version: 1, Shard: id.String(), Generation: status.Generation, Process: status.ID}
 		}
 		l := &life{wish: w, proc: proc, launched: true, adopted: true}
+		if proc.Sleeps() && found != process.FoundStopping && found != process.FoundStopped {
+			l.sleep.unsure, l.sleep.doubt = true, time.Now().Add(doubtTime)
+		}
 		switch found {
 		case process.FoundStopping:
 			l.stop(time.Now())
@@ -142,10 +145,21 @@ func (a *adopter) lost(id engines.ShardID, w wish, running []process.Marked, why
 }
 
 // settle waits until the shards that were taken up have been asked whether they
-// are ready, for a moment at most.
+// are ready, and whether they sleep, for a moment at most.
 func settle(ctx context.Context, lives map[engines.ShardID]*life) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	for _, l := range lives {
+		if l.sleep.unsure {
+			asking.Go(func() {
+				if is, err := l.proc.Asleep(ctx); err == nil {
+					l.sleep.said(is)
+				}
+			})
+		}
+	}
 	for _, l := range lives {
 		for l.proc != nil {
 			status, changed := l.proc.Changed()

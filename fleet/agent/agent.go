@@ -267,6 +267,10 @@ func (a *Agent) shared() *tools {
 			fresh := func(ctx context.Context) *facts { return a.sampler.fresh(ctx, false) }
 			return freed(ctx, w, a.cfg.MemoryTimeout, fresh, func(card string) bool { return a.sharesCard(w, card) })
 		},
+		rested: func(ctx context.Context, w wish) (string, bool) {
+			fresh := func(ctx context.Context) *facts { return a.sampler.fresh(ctx, false) }
+			return rested(ctx, w, a.cfg.MemoryTimeout, fresh, func(card string) bool { return a.sharesCard(w, card) })
+		},
 		revision: func() uint64 { return a.revisions.Add(1) },
 		changed:  a.outbox.changed, answer: a.answer, drop: a.drop,
 	}
@@ -309,7 +313,10 @@ func (a *Agent) shard(id engines.ShardID) *shard {
 // takeUp begins to look after what was found of a shard, as it was last ordered.
 func (a *Agent) takeUp(ctx context.Context, id engines.ShardID, l *life, last heard) {
 	s := newShard(id, a.tools, a.log)
-	l.draining = last.Draining && last.Generation == l.wish.Generation
+	if last.Generation == l.wish.Generation {
+		l.draining = last.Draining
+		l.sleep.taken(last.Posture)
+	}
 	// A stop ends what is lower, too.
 	if last.Stopped && last.Generation >= l.wish.Generation && !l.stopping {
 		l.stop(last.StopBy)

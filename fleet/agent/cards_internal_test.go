@@ -77,6 +77,38 @@ func TestFreed(t *testing.T) {
 	})
 }
 
+// An engine that sleeps keeps up to a tenth of its card; more is said, and what cannot
+// be looked at is not sure.
+func TestRested(t *testing.T) {
+	const gib = 1 << 30
+	since := time.Unix(1e9, 0)
+	card := func(used, free engines.Opt[uint64], foreign ...engines.GPUProcess) engines.NodeState {
+		return engines.NodeState{GPUs: []engines.GPUState{{GPU: "GPU-a", MemoryUsedBytes: used, MemoryFreeBytes: free, Foreign: foreign}}}
+	}
+	of := func(n uint64) engines.Opt[uint64] { return engines.Known(n * gib) }
+	var unknown engines.Opt[uint64]
+	for _, tt := range []struct {
+		name   string
+		node   facts
+		shared bool
+		want   string // in what is said; empty: nothing
+		sure   bool
+	}{
+		{"a tenth above what was there", facts{state: card(of(9), of(71))}, false, "", true},
+		{"more", facts{state: card(of(10), of(70))}, false, "10.0 GiB of card GPU-a", true},
+		{"with another shard", facts{state: card(of(70), of(10))}, true, "", true},
+		{"with a stranger", facts{state: card(of(70), of(10), engines.GPUProcess{PID: 7})}, false, "", true},
+		{"not told", facts{state: card(unknown, unknown)}, false, "", true},
+		{"the driver hangs", facts{problem: "it hangs"}, false, "it hangs", false},
+	} {
+		tt.node.readAt = since.Add(time.Second)
+		got, sure := restedOn(&tt.node, []cardBefore{{ID: "GPU-a", UsedBytes: of(1)}}, since, func(string) bool { return tt.shared })
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) || sure != tt.sure {
+			t.Errorf("%s: %q, sure %t; want %q", tt.name, got, sure, tt.want)
+		}
+	}
+}
+
 // Pauses grow up to their bounds, which a refusal has higher, and begin anew.
 func TestBackoff(t *testing.T) {
 	cfg := DefaultConfig().Reconnect

@@ -138,6 +138,8 @@ func (c *clerk) decide(ctx context.Context, o order) {
 		c.answer(o, fleetpb.Result_RESULT_ALREADY, d.Reason, d.Advice)
 	case verdictStale:
 		c.answer(o, fleetpb.Result_RESULT_STALE, d.Reason, d.Advice)
+	case verdictLater:
+		c.answer(o, fleetpb.Result_RESULT_UNAVAILABLE, d.Reason, d.Advice)
 	case verdictRefuse:
 		c.answer(o, fleetpb.Result_RESULT_REFUSED, d.Reason, d.Advice)
 	}

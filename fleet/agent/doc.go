@@ -18,8 +18,8 @@
 //	session   one stream: Hello, Welcome; then heartbeats, statuses, orders
 //	clerk     decides about an order (apply, which is pure), keeps what was
 //	          decided on the disk, and only then hands it on
-//	shard     a goroutine for each shard: prepares, starts, drains, ends it, with
-//	          package process
+//	shard     a goroutine for each shard: prepares, starts, drains, ends it, puts
+//	          it to sleep and wakes it, with package process
 //	preparer  asks the adapter, finds cards and network, sets ports aside
 //	sampler   reads the hardware, so that nobody waits for it
 //	outbox    what is to be told; who has news goes on at once

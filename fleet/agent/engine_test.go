@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 
 // act is an engine that serves its health and its load until it is told to end.
 // Its work stands in files of its directory: "busy" holds the requests that it
-// runs, "deaf" makes it ignore SIGTERM.
+// runs, "deaf" makes it ignore SIGTERM, "asleep" is there while it sleeps, in which it
+// is not healthy, and "broken" makes it neither fall asleep nor wake.
 func act(args []string) {
 	address, mode := args[0], args[1]
 	if mode == "fail" {
@@ -48,9 +49,22 @@ func act(args []string) {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	http.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) {
-		if _, err := os.Stat("slow"); err == nil {
+		if there("slow") || there("asleep") {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
+	})
+	_ = os.Remove("asleep") // of the generation before
+	turn := func(do func() error) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if there("broken") || do() != nil {
+				http.Error(w, "it is broken", http.StatusInternalServerError)
+			}
+		}
+	}
+	http.HandleFunc("POST /sleep", turn(func() error { return os.WriteFile("asleep", nil, 0o600) }))
+	http.HandleFunc("POST /wake_up", turn(func() error { return os.Remove("asleep") }))
+	http.HandleFunc("GET /is_sleeping", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"is_sleeping":%t}`, there("asleep"))
 	})
 	http.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		busy, err := os.ReadFile("busy")
@@ -63,6 +77,11 @@ func act(args []string) {
 	})
 	fmt.Println("serving", address)
 	panic(http.ListenAndServe(address, nil)) //nolint:gosec // ends with the test
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // adapter describes the engine that act is.
@@ -98,7 +117,15 @@ func (a adapter) Validate(ctx context.Context, p engines.Profile) (engines.Shape
 
 func (a adapter) Launch(_ context.Context, s engines.Shard) (engines.Launch, error) {
 	port := s.Ports[engines.PortHTTP]
+	var sleep *engines.Sleep
+	if s.Profile.Sleep && s.Profile.Options["mode"] != "knows nothing of it" {
+		sleep = &engines.Sleep{
+			Port: port, Sleep: "/sleep?level=1", Wake: "/wake_up", Check: "/is_sleeping", Asleep: "true", Awake: "false",
+			SleepTimeout: 20 * time.Second, WakeTimeout: 20 * time.Second,
+		}
+	}
 	return engines.Launch{
+		Sleep: sleep,
 		Engine: engines.Command{
 			Executable: cmp.Or(s.Profile.Executable, os.Args[0]),
 			Args:       []string{actor, net.JoinHostPort(s.Bind, strconv.Itoa(port)), cmp.Or(s.Profile.Options["mode"], "serve")},

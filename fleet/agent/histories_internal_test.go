@@ -29,6 +29,7 @@ type machine struct {
 type fakeShard struct {
 	machine *machine
 	status  process.Status // guarded by machine.mu
+	asleep  bool           // guarded by machine.mu
 	changed chan struct{}  // guarded by machine.mu
 }
 
@@ -101,6 +102,34 @@ func (s *fakeShard) Stop(ctx context.Context) error {
 
 func (*fakeShard) Detach() {}
 
+func (*fakeShard) Sleeps() bool { return true }
+
+func (s *fakeShard) Asleep(context.Context) (bool, error) {
+	s.machine.mu.Lock()
+	defer s.machine.mu.Unlock()
+	return s.asleep, nil
+}
+
+func (s *fakeShard) Sleep(ctx context.Context) error { return s.turn(ctx, true) }
+func (s *fakeShard) Wake(ctx context.Context) error  { return s.turn(ctx, false) }
+
+// turn takes effect after a second, also where nobody waits for it.
+func (s *fakeShard) turn(ctx context.Context, asleep bool) error {
+	done := make(chan struct{})
+	time.AfterFunc(time.Second, func() {
+		s.machine.mu.Lock()
+		defer s.machine.mu.Unlock()
+		s.asleep = asleep
+		close(done)
+	})
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // plain is an adapter that takes every profile, and as long as a call may.
 type plain struct{}
 
@@ -120,7 +149,7 @@ func (plain) Validate(ctx context.Context, _ engines.Profile) (engines.Shape, er
 }
 
 func (plain) Launch(context.Context, engines.Shard) (engines.Launch, error) {
-	return engines.Launch{Engine: engines.Command{Executable: os.Args[0]}}, nil
+	return engines.Launch{Engine: engines.Command{Executable: os.Args[0]}, Sleep: &engines.Sleep{}}, nil
 }
 
 func (plain) Checks(context.Context) ([]engines.Check, error) { return nil, nil }
@@ -154,7 +183,8 @@ func steps() *rapid.Generator[[]step] {
 
 // Whatever orders come and whenever the agent ends and begins again, the whole of
 // it never runs two engines of a shard, nor one of a generation that is not higher
-// than the last; and in the end what was ordered to stop has stopped.
+// than the last; and in the end what was ordered to stop has stopped, and what runs
+// sleeps, or does not, as it was ordered last.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		history := steps().Draw(rt, "history")
@@ -166,8 +196,13 @@ func TestHistories(t *testing.T) {
 		}
 		for dir, s := range m.shards {
 			for id, h := range known.Shards {
-				if parsed, ok := parseProcessID(s.status.ID, s.status.ID[len(s.status.ID)-8:]); ok && parsed == id && h.Stopped && h.Generation >= s.status.Generation && s.runs() {
-					rt.Errorf("%s: generation %d runs, and %d was ordered to stop", dir, s.status.Generation, h.Generation)
+				if parsed, ok := parseProcessID(s.status.ID, s.status.ID[len(s.status.ID)-8:]); ok && parsed == id && h.Generation >= s.status.Generation && s.runs() {
+					if h.Stopped {
+						rt.Errorf("%s: generation %d runs, and %d was ordered to stop", dir, s.status.Generation, h.Generation)
+					}
+					if h.Generation == s.status.Generation && s.asleep != (h.Posture == asleep) {
+						rt.Errorf("%s: generation %d is asleep: %t, and was ordered to be %q", dir, s.status.Generation, s.asleep, h.Posture)
+					}
 				}
 			}
 		}

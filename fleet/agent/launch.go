@@ -122,6 +122,10 @@ func (p *preparer) prepare(ctx context.Context, s engines.ShardSpec) (prepared, 
 		p.ports.giveUp(by, spans)
 		return prepared{}, adapterRefusal(err)
 	}
+	if s.Profile.Sleep && launch.ServesHTTP && launch.Sleep == nil { // the adapter is of a version that knows nothing of it
+		p.ports.giveUp(by, spans)
+		return prepared{}, refused("leave sleep out of the profile, or update the adapter", "the engine's adapter does not say how it sleeps")
+	}
 	w := wish{
 		Version: 1, Shard: s.ID.String(), Generation: s.Generation, Engine: s.Profile.Engine, Ordered: time.Now(),
 		Process: processID(s.ID, p.instance), Ports: spans, Cards: before,

@@ -46,6 +46,12 @@ func orderOf(session uint64, c *fleetpb.Command) (order, error) {
 	case *fleetpb.Command_Drain:
 		o.Kind, o.Generation = orderDrain, want.Drain.GetGeneration()
 		o.Shard, err = convert.ShardIDFromWire(want.Drain.GetReplica(), want.Drain.GetRank())
+	case *fleetpb.Command_Sleep:
+		o.Kind, o.Generation = orderSleep, want.Sleep.GetGeneration()
+		o.Shard, err = convert.ShardIDFromWire(want.Sleep.GetReplica(), want.Sleep.GetRank())
+	case *fleetpb.Command_Wake:
+		o.Kind, o.Generation = orderWake, want.Wake.GetGeneration()
+		o.Shard, err = convert.ShardIDFromWire(want.Wake.GetReplica(), want.Wake.GetRank())
 	default:
 		err = errors.New("it orders nothing that this agent knows")
 	}

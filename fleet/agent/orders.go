@@ -15,10 +15,14 @@ const (
 	orderStart orderKind = iota + 1
 	orderStop
 	orderDrain
+	orderSleep
+	orderWake
 )
 
 // String returns the order in one word.
-func (k orderKind) String() string { return [...]string{"unset", "start", "stop", "drain"}[k] }
+func (k orderKind) String() string {
+	return [...]string{"unset", "start", "stop", "drain", "sleep", "wake"}[k]
+}
 
 // order is a command about one shard, as it came over a stream.
 type order struct {
@@ -64,8 +68,34 @@ type heard struct {
 	StopBy time.Time
 	// Draining: the generation gets no more requests.
 	Draining bool
+	// Posture is how its engine was ordered to be.
+	Posture posture
 	// At is when the last order was heard, from which a tombstone's time counts.
 	At time.Time
+}
+
+// posture is whether an engine was ordered to sleep.
+type posture uint8
+
+const (
+	// asItIs: nothing was ordered; an engine that starts is awake.
+	asItIs posture = iota
+	asleep
+	awake
+)
+
+// String returns the posture as the state file has it.
+func (p posture) String() string { return [...]string{"", "asleep", "awake"}[p] }
+
+// parsePosture reads what String wrote. Of another version's nothing is known.
+func parsePosture(s string) posture {
+	switch s {
+	case asleep.String():
+		return asleep
+	case awake.String():
+		return awake
+	}
+	return asItIs
 }
 
 // presence is what a node has of a shard, whatever was ordered.
@@ -77,6 +107,8 @@ type presence struct {
 	Undecided bool
 	// Ended: nothing of it is left but its directory.
 	Ended bool
+	// Sleeps: its engine can sleep.
+	Sleeps bool
 }
 
 // verdict is what is to become of an order.
@@ -91,11 +123,13 @@ const (
 	verdictStale
 	// verdictRefuse: it is nothing that this node can ever do.
 	verdictRefuse
+	// verdictLater: it cannot be done now.
+	verdictLater
 )
 
 // String returns the verdict in one word.
 func (v verdict) String() string {
-	return [...]string{"unset", "act", "already", "stale", "refuse"}[v]
+	return [...]string{"unset", "act", "already", "stale", "refuse", "later"}[v]
 }
 
 // decision is the verdict with its reason, for people.
@@ -111,7 +145,8 @@ type decision struct {
 //
 // An order of the highest term is done if its generation is the highest heard of
 // and, to start it, was not ordered to stop before and is not here already. One
-// exception: what is here can always be stopped and drained by the number it has.
+// exception: what is here can always be stopped, drained, put to sleep and woken by
+// the number it has.
 func apply(m memory, o order, has presence, now time.Time) (memory, decision) {
 	if m.Cluster == "" || o.Cluster != m.Cluster {
 		return m, decision{
@@ -161,6 +196,21 @@ func apply(m memory, o order, has presence, now time.Time) (memory, decision) {
 			d.Verdict = verdictAlready
 		} else if newest {
 			known.Draining = true
+		}
+	case orderSleep, orderWake:
+		switch {
+		case !exactly:
+			return m, decision{verdictRefuse, fmt.Sprintf("there is no generation %d of the shard here", o.Generation), "start it first"}
+		case has.Ended || newest && known.Stopped:
+			return m, decision{verdictRefuse, fmt.Sprintf("generation %d was ordered to stop", o.Generation), "order a higher one to start"}
+		case has.Undecided:
+			return m, decision{verdictLater, fmt.Sprintf("whether generation %d can be started is not decided yet", o.Generation), "wait for its status"}
+		case o.Kind == orderSleep && !has.Sleeps:
+			return m, decision{verdictRefuse, "its engine was not launched so that it can sleep", "stop it, or start it with sleep in its profile"}
+		case newest && o.Kind == orderSleep:
+			known.Posture = asleep
+		case newest:
+			known.Posture, known.Draining = awake, false
 		}
 	}
 	if newest && known != before {
@@ -221,7 +271,7 @@ func (m memory) forget(now time.Time, keep time.Duration, here func(engines.Shar
 // equal reports whether two memories say the same.
 func (m memory) equal(o memory) bool {
 	return m.Cluster == o.Cluster && m.Term == o.Term && m.Defaults == o.Defaults && maps.EqualFunc(m.Shards, o.Shards, func(a, b heard) bool {
-		return a.Generation == b.Generation && a.Stopped == b.Stopped && a.Draining == b.Draining &&
+		return a.Generation == b.Generation && a.Stopped == b.Stopped && a.Draining == b.Draining && a.Posture == b.Posture &&
 			a.StopBy.Equal(b.StopBy) && a.At.Equal(b.At)
 	})
 }

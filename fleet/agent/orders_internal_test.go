@@ -57,7 +57,7 @@ func (m *model) order(t *rapid.T, o order, when crash) {
 		m.restart()
 		return
 	}
-	if d.Verdict == verdictStale || d.Verdict == verdictRefuse {
+	if d.Verdict == verdictStale || d.Verdict == verdictRefuse || d.Verdict == verdictLater {
 		return
 	}
 	switch o.Kind {
@@ -81,6 +81,15 @@ func (m *model) order(t *rapid.T, o order, when crash) {
 		if m.records[o.Shard].Generation != o.Generation {
 			t.Fatalf("generation %d is drained, and %+v is here", o.Generation, m.records[o.Shard])
 		}
+	case orderSleep, orderWake:
+		want := asleep
+		if o.Kind == orderWake {
+			want = awake
+		}
+		has, known := m.records[o.Shard], m.disk.Shards[o.Shard]
+		if has.Generation != o.Generation || has.Ended || known.Generation == o.Generation && (known.Posture != want || want == awake && known.Draining) {
+			t.Fatalf("%v of generation %d, and %+v is here, %+v heard", o.Kind, o.Generation, has, known)
+		}
 	}
 }
 
@@ -95,7 +104,7 @@ func (m *model) start(t *rapid.T, o order) {
 	}
 	// The shard ends what runs before it starts another one.
 	m.started[o.Shard], m.running[o.Shard] = o.Generation, o.Generation
-	m.records[o.Shard] = presence{Here: true, Generation: o.Generation}
+	m.records[o.Shard] = presence{Here: true, Generation: o.Generation, Sleeps: true}
 }
 
 // restart is what an agent does that starts: it reads the disk and the records.
@@ -111,7 +120,7 @@ func orders() *rapid.Generator[order] {
 		o := order{
 			Cluster:    rapid.SampledFrom([]string{"ours", "ours", "ours", "other"}).Draw(t, "cluster"),
 			Term:       rapid.Uint64Range(1, 4).Draw(t, "term"),
-			Kind:       rapid.SampledFrom([]orderKind{orderStart, orderStart, orderStop, orderDrain}).Draw(t, "kind"),
+			Kind:       rapid.SampledFrom([]orderKind{orderStart, orderStart, orderStop, orderDrain, orderSleep, orderWake}).Draw(t, "kind"),
 			Shard:      engines.ShardID{Replica: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "replica")},
 			Generation: rapid.Uint64Range(1, 5).Draw(t, "generation"),
 			Drain:      time.Duration(rapid.IntRange(0, 60).Draw(t, "drain")) * time.Second,
@@ -174,22 +183,59 @@ func TestOrdersAreIdempotent(t *testing.T) {
 			if d.Verdict == verdictAct {
 				switch o.Kind {
 				case orderStart:
-					records[o.Shard] = presence{Here: true, Generation: o.Generation}
+					records[o.Shard] = presence{Here: true, Generation: o.Generation, Sleeps: true}
 				case orderStop:
 					records[o.Shard] = presence{Here: true, Generation: records[o.Shard].Generation, Ended: true}
-				case orderDrain:
+				case orderDrain, orderSleep, orderWake:
 				}
 			}
 			again, second := apply(next, o, records[o.Shard], now.Add(time.Second))
 			if !again.equal(next) {
 				t.Fatalf("%v again changes the memory from %+v to %+v", o.Kind, next, again)
 			}
-			if d.Verdict == verdictAct && o.Kind != orderDrain && second.Verdict != verdictAlready {
+			if d.Verdict == verdictAct && (o.Kind == orderStart || o.Kind == orderStop) && second.Verdict != verdictAlready {
 				t.Fatalf("%v again is %v: %s", o.Kind, second.Verdict, second.Reason)
 			}
 			m = next
 		}
 	})
+}
+
+// What is here and can sleep is put to sleep and woken, and nothing else.
+func TestSleepIsDecided(t *testing.T) {
+	id := engines.ShardID{Replica: "a"}
+	now := time.Unix(1e9, 0)
+	here := presence{Here: true, Generation: 2, Sleeps: true}
+	draining := memory{Cluster: "ours", Term: 1}.with(id, heard{Generation: 2, Draining: true})
+	stopped := memory{Cluster: "ours", Term: 1}.with(id, heard{Generation: 2, Stopped: true})
+	for _, tt := range []struct {
+		name    string
+		m       memory
+		has     presence
+		kind    orderKind
+		of      uint64
+		want    verdict
+		posture posture
+	}{
+		{"sleep", draining, here, orderSleep, 2, verdictAct, asleep},
+		{"wake", draining, here, orderWake, 2, verdictAct, awake},
+		{"of another generation", draining, here, orderSleep, 3, verdictRefuse, asItIs},
+		{"of an older one", draining, here, orderSleep, 1, verdictStale, asItIs},
+		{"of nothing", draining, presence{}, orderWake, 2, verdictRefuse, asItIs},
+		{"of what cannot", draining, presence{Here: true, Generation: 2}, orderSleep, 2, verdictRefuse, asItIs},
+		{"of what is not decided", draining, presence{Here: true, Generation: 2, Undecided: true}, orderSleep, 2, verdictLater, asItIs},
+		{"of what has ended", draining, presence{Here: true, Generation: 2, Sleeps: true, Ended: true}, orderWake, 2, verdictRefuse, asItIs},
+		{"of what is to stop", stopped, here, orderWake, 2, verdictRefuse, asItIs},
+	} {
+		next, d := apply(tt.m, order{Cluster: "ours", Term: 1, Kind: tt.kind, Shard: id, Generation: tt.of}, tt.has, now)
+		known := next.Shards[id]
+		if d.Verdict != tt.want || known.Posture != tt.posture || known.Draining != (tt.m.Shards[id].Draining && tt.posture != awake) {
+			t.Errorf("%s: %v (%s), heard %+v", tt.name, d.Verdict, d.Reason, known)
+		}
+		if d.Verdict == verdictRefuse && (d.Reason == "" || d.Advice == "") {
+			t.Errorf("%s: it is not said why, or what to do", tt.name)
+		}
+	}
 }
 
 // A stop can be hastened, and not delayed.

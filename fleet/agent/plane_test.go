@@ -264,6 +264,18 @@ func drain(id engines.ShardID, generation uint64) *fleetpb.Command {
 	}}}
 }
 
+func sleep(id engines.ShardID, generation uint64) *fleetpb.Command {
+	return &fleetpb.Command{Order: &fleetpb.Command_Sleep{Sleep: &fleetpb.SleepShard{
+		Replica: id.Replica, Rank: convert.Rank(id), Generation: generation,
+	}}}
+}
+
+func wake(id engines.ShardID, generation uint64) *fleetpb.Command {
+	return &fleetpb.Command{Order: &fleetpb.Command_Wake{Wake: &fleetpb.WakeShard{
+		Replica: id.Replica, Rank: convert.Rank(id), Generation: generation,
+	}}}
+}
+
 // last returns the newest status of a shard, by statuses and hellos.
 func (p *plane) last(id engines.ShardID) engines.ShardStatus {
 	all := p.statuses[id]

@@ -21,6 +21,10 @@ type attended interface {
 	Changed() (process.Status, <-chan struct{})
 	Stop(ctx context.Context) error
 	Detach()
+	Sleeps() bool
+	Asleep(ctx context.Context) (bool, error)
+	Sleep(ctx context.Context) error
+	Wake(ctx context.Context) error
 }
 
 // processRunner is a *process.Runner as a runner.

@@ -42,6 +42,7 @@ type shard struct {
 	expected uint64              // guarded by mu; the newest generation that is on its way here
 	ended    bool                // guarded by mu; nothing is left of the status's generation
 	cards    []string            // guarded by mu; of the status's generation
+	sleeps   bool                // guarded by mu; its engine can sleep
 	pids     []int               // guarded by mu; the processes that were started for it
 
 	// The shard's goroutine alone.
@@ -62,7 +63,10 @@ type tools struct {
 	load    func(ctx context.Context, w wish, dir string) (running, waiting *int)
 	// memory waits until the memory of a shard's cards is free, and returns who
 	// holds it if it does not become so.
-	memory   func(context.Context, wish) string
+	memory func(context.Context, wish) string
+	// rested is memory for an engine that sleeps, which keeps a little; not sure: that
+	// could not be looked at.
+	rested   func(context.Context, wish) (held string, sure bool)
 	dir      func(engines.ShardID) string
 	revision func() uint64
 	// changed tells that there is a new status, answer answers an order.
@@ -98,6 +102,8 @@ type life struct {
 	retry    time.Time // when an end that failed is tried again
 	ended    time.Time // when nothing of it was left; zero: something is
 	held     string    // who has the memory of its cards
+
+	sleep sleep
 
 	running, queued *int // by its own page; nil: not known
 	idle            int  // how often in a row it said that it has nothing
@@ -137,7 +143,7 @@ func (s *shard) presence() presence {
 	case s.status.State == engines.ShardUnset:
 		return presence{}
 	}
-	return presence{Here: true, Generation: s.status.Generation, Ended: s.ended}
+	return presence{Here: true, Generation: s.status.Generation, Ended: s.ended, Sleeps: s.sleeps}
 }
 
 // report returns the shard's status; false: there is nothing to report.
@@ -247,6 +253,8 @@ func (s *shard) take(ctx context.Context, o order) {
 		s.takeStop(o)
 	case orderDrain:
 		s.takeDrain(o)
+	case orderSleep, orderWake:
+		s.takeTurn(o)
 	}
 }
 
@@ -407,6 +415,7 @@ func (s *shard) advance(ctx context.Context) {
 	if l.proc == nil && !l.launched && !l.lost && !l.stopping && l.failed == nil {
 		s.launch(ctx, l)
 	}
+	s.turn(ctx, l)
 	if l.asks(now) && !l.asking && now.Sub(l.asked) >= s.askEvery(l) {
 		s.ask(ctx, l)
 	}
@@ -440,6 +449,9 @@ func (s *shard) next() time.Time {
 		if l != nil && l.asks(time.Now()) && !l.asking {
 			sooner(l.asked.Add(s.askEvery(l)))
 		}
+		if l != nil && l.sleep.asks(time.Now()) && !l.sleep.turning && l.ready() && !l.stopping && l.sleep.broken == nil {
+			sooner(l.sleep.askAgain)
+		}
 	}
 	return next
 }
@@ -447,11 +459,19 @@ func (s *shard) next() time.Time {
 // mayEnd reports whether a life that is to stop is to be ended now: its time is
 // up, it has nothing left to do, or it is not in a state to do anything.
 func (l *life) mayEnd(now time.Time) bool {
-	if !now.Before(l.stopBy) || l.proc == nil || l.idle >= 2 {
+	if !now.Before(l.stopBy) || l.proc == nil || l.idle >= 2 || l.sleep.asleep || l.sleep.broken != nil {
 		return true
 	}
+	return !l.ready()
+}
+
+// ready reports whether the engine was ready, and runs.
+func (l *life) ready() bool {
+	if l.proc == nil {
+		return false
+	}
 	status, _ := l.proc.Changed()
-	return status.State != process.StateReady
+	return status.State == process.StateReady
 }
 
 // asks reports whether the engine can be asked how much it has to do.
@@ -459,8 +479,7 @@ func (l *life) asks(time.Time) bool {
 	if l.proc == nil || l.wish.Metrics == nil || l.wish.Address == "" || l.ending || !l.ended.IsZero() {
 		return false
 	}
-	status, _ := l.proc.Changed()
-	return status.State == process.StateReady
+	return l.ready()
 }
 
 func (s *shard) askEvery(l *life) time.Duration {
@@ -571,11 +590,12 @@ func (s *shard) endProcesses(ctx context.Context, l *life) error {
 	return nil // it was never started
 }
 
-// uses reports whether the shard has a card, or may still have memory of it.
+// uses reports whether the shard has a card, or may still have memory of it. One
+// that sleeps has what little was in use on it when others came.
 func (s *shard) uses(card string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.ended && slices.Contains(s.cards, card)
+	return !s.ended && s.status.State != engines.ShardSleeping && slices.Contains(s.cards, card)
 }
 
 // owns reports whether a process is one of the shard's own.

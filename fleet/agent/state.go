@@ -52,6 +52,7 @@ type savedHeard struct {
 	Stopped    bool      `json:"stopped,omitempty"`
 	StopBy     time.Time `json:"stop_by,omitzero"`
 	Draining   bool      `json:"draining,omitempty"`
+	Posture    string    `json:"posture,omitempty"`
 	At         time.Time `json:"at"`
 }
 
@@ -61,7 +62,8 @@ func encodeState(node, boot string, m memory) ([]byte, error) {
 	s := savedState{Version: 1, Node: node, Boot: boot, Cluster: m.Cluster, Term: m.Term, Defaults: m.Defaults}
 	for id, h := range m.Shards {
 		s.Shards = append(s.Shards, savedHeard{
-			Shard: id.String(), Generation: h.Generation, Stopped: h.Stopped, StopBy: h.StopBy, Draining: h.Draining, At: h.At,
+			Shard: id.String(), Generation: h.Generation, Stopped: h.Stopped, StopBy: h.StopBy, Draining: h.Draining,
+			Posture: h.Posture.String(), At: h.At,
 		})
 	}
 	slices.SortFunc(s.Shards, func(a, b savedHeard) int { return cmp.Compare(a.Shard, b.Shard) })
@@ -102,7 +104,7 @@ func decodeState(data []byte) (savedState, memory, error) {
 		if m.Shards == nil {
 			m.Shards = make(map[engines.ShardID]heard, len(s.Shards))
 		}
-		m.Shards[id] = heard{Generation: h.Generation, Stopped: h.Stopped, StopBy: h.StopBy, Draining: h.Draining, At: h.At}
+		m.Shards[id] = heard{Generation: h.Generation, Stopped: h.Stopped, StopBy: h.StopBy, Draining: h.Draining, Posture: parsePosture(h.Posture), At: h.At}
 	}
 	return s, m, nil
 }

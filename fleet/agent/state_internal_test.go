@@ -21,7 +21,7 @@ func memories() *rapid.Generator[memory] {
 			id := engines.ShardID{Replica: rapid.StringMatching(`[a-z][a-z0-9.-]{0,8}[a-z0-9]`).Draw(t, "replica"), Rank: rapid.IntRange(0, 9).Draw(t, "rank")}
 			m = m.with(id, heard{
 				Generation: rapid.Uint64().Draw(t, "generation"), Stopped: rapid.Bool().Draw(t, "stopped"),
-				Draining: rapid.Bool().Draw(t, "draining"), StopBy: at("by"), At: at("at"),
+				Draining: rapid.Bool().Draw(t, "draining"), Posture: posture(rapid.Uint8Max(uint8(awake)).Draw(t, "posture")), StopBy: at("by"), At: at("at"),
 			})
 		}
 		return m

@@ -26,7 +26,7 @@ func (s *shard) publish() {
 	if now.State != last.State || now.Generation != last.Generation {
 		now.Since = time.Now()
 	}
-	s.ended, s.cards, s.pids = !s.life.ended.IsZero(), s.life.cards(), s.processes()
+	s.ended, s.cards, s.pids, s.sleeps = !s.life.ended.IsZero(), s.life.cards(), s.processes(), s.life.sleeps()
 	told := now
 	if now.State == engines.ShardReady {
 		told.Running, told.Waiting = last.Running, last.Waiting
@@ -94,8 +94,13 @@ func (l *life) status(id engines.ShardID) engines.ShardStatus {
 	case l.ending, l.stopping && st.State != engines.ShardDraining:
 		st.State = engines.ShardStopping
 	}
-	if l.waiting != "" {
+	switch {
+	case l.waiting != "":
 		st.Reason, st.Advice = l.waiting, ""
+	case l.sleep.broken != nil && st.Exit == "":
+		st.Reason, st.Advice = l.sleep.broken.reason, l.sleep.broken.advice
+	case l.ready() && (st.State == engines.ShardDraining || st.State == engines.ShardLoading):
+		st.Reason = cmp.Or(l.sleep.doing(), st.Reason)
 	}
 	return st
 }
@@ -106,17 +111,36 @@ func (l *life) state(s process.State) engines.ShardState {
 	case process.StateStarting, process.StateUnset:
 		return engines.ShardStarting
 	case process.StateLoading:
+		if l.sleep.asleep && l.sleep.want != awake { // taken up, and not asked yet whether it is ready
+			return engines.ShardSleeping
+		}
 		return engines.ShardLoading
 	case process.StateReady:
-		if l.draining || l.stopping {
-			return engines.ShardDraining
-		}
-		return engines.ShardReady
+		return l.serving()
 	case process.StateFailed:
 		return engines.ShardFailed
 	case process.StateStopping, process.StateStopped: // until its memory was looked at
 	}
 	return engines.ShardStopping
+}
+
+// serving says where a life is whose engine was ready.
+func (l *life) serving() engines.ShardState {
+	switch z := &l.sleep; {
+	case l.stopping && (z.asleep || z.broken != nil):
+		return engines.ShardStopping
+	case z.broken != nil:
+		return engines.ShardFailed
+	case l.stopping:
+		return engines.ShardDraining
+	case z.asleep && z.want == awake:
+		return engines.ShardLoading
+	case z.asleep:
+		return engines.ShardSleeping
+	case l.draining || z.want == asleep:
+		return engines.ShardDraining
+	}
+	return engines.ShardReady
 }
 
 // fill puts what is known of the processes into a status.

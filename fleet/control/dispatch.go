@@ -80,6 +80,26 @@ func (p *Plane) Drain(ctx context.Context, node string, shard engines.ShardID, g
 	})
 }
 
+// Sleep has a shard's engine give the memory of its cards back and keep its weights
+// in the node's memory, as the same process; see [Plane.Start]. What it still has to
+// do is cut off. An agent of a version that knows nothing of it refuses.
+func (p *Plane) Sleep(ctx context.Context, node string, shard engines.ShardID, generation uint64) (Answer, error) {
+	order := &fleetpb.SleepShard{Replica: shard.Replica, Rank: convert.Rank(shard), Generation: generation}
+	return p.order(ctx, &call{
+		node: node, shard: shard, generation: generation, kind: orderSleep,
+		order: func(c *fleetpb.Command) { c.Order = &fleetpb.Command_Sleep{Sleep: order} },
+	})
+}
+
+// Wake undoes Sleep, and Drain; see [Plane.Start].
+func (p *Plane) Wake(ctx context.Context, node string, shard engines.ShardID, generation uint64) (Answer, error) {
+	order := &fleetpb.WakeShard{Replica: shard.Replica, Rank: convert.Rank(shard), Generation: generation}
+	return p.order(ctx, &call{
+		node: node, shard: shard, generation: generation, kind: orderWake,
+		order: func(c *fleetpb.Command) { c.Order = &fleetpb.Command_Wake{Wake: order} },
+	})
+}
+
 // orderKind is what is ordered, as metrics name it.
 type orderKind uint8
 
@@ -88,12 +108,16 @@ const (
 	orderStart
 	orderStop
 	orderDrain
+	orderSleep
+	orderWake
 
-	orderKinds = int(orderDrain) + 1
+	orderKinds = int(orderWake) + 1
 )
 
 // String returns the value of the label.
-func (k orderKind) String() string { return [...]string{"unset", "start", "stop", "drain"}[k] }
+func (k orderKind) String() string {
+	return [...]string{"unset", "start", "stop", "drain", "sleep", "wake"}[k]
+}
 
 // call is an order that waits for its answer.
 type call struct {

@@ -194,6 +194,38 @@ func TestOrdersThatAreNotSent(t *testing.T) {
 	})
 }
 
+// Sleep and Wake are commands of their own about a shard and its generation.
+func TestSleepAndWakeAreOrdered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, control.DefaultConfig(), control.Deps{})
+		a := w.dial(hello("n1"))
+		id := engines.ShardID{Replica: "r1", Rank: 1}
+		ask := func(order func(context.Context, string, engines.ShardID, uint64) (control.Answer, error), state fleetpb.ShardState) *fleetpb.Command {
+			t.Helper()
+			o := give(func() (control.Answer, error) { return order(t.Context(), "n1", id, 4) })
+			all := a.commands()
+			last := all[len(all)-1]
+			s := shard("r1", 4, uint64(len(all)), state)
+			s.Rank = 1
+			a.answer(&fleetpb.Answer{Command: last.GetId(), Result: fleetpb.Result_RESULT_BEGUN, Term: 7, Generation: 4, Status: s})
+			<-o.done
+			if o.err != nil || o.answer.Status == nil {
+				t.Errorf("%+v, %v", o.answer, o.err)
+			}
+			return last
+		}
+		if c := ask(w.plane.Sleep, fleetpb.ShardState_SHARD_STATE_SLEEPING).GetSleep(); c.GetReplica() != "r1" || c.GetRank() != 1 || c.GetGeneration() != 4 {
+			t.Errorf("sleep: %v", c)
+		}
+		if n, _ := w.plane.Node("n1"); len(n.Shards) != 1 || n.Shards[0].State != engines.ShardSleeping {
+			t.Errorf("shards %+v", n.Shards)
+		}
+		if c := ask(w.plane.Wake, fleetpb.ShardState_SHARD_STATE_LOADING).GetWake(); c.GetReplica() != "r1" || c.GetRank() != 1 || c.GetGeneration() != 4 {
+			t.Errorf("wake: %v", c)
+		}
+	})
+}
+
 func TestOrdersEndWithThePlane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, control.DefaultConfig(), control.Deps{})

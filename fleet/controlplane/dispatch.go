@@ -36,9 +36,7 @@ func (d *dispatcher) Dispatch(ctx context.Context, o reconcile.Order) reconcile.
 	switch o.Kind {
 	case reconcile.PutRow, reconcile.RemoveRow:
 		return d.row(ctx, o)
-	case reconcile.Sleep, reconcile.Wake:
-		return reconcile.Result{Order: o, Outcome: reconcile.Refused, Reason: "nodes cannot be told to yet"}
-	case reconcile.Start, reconcile.Drain, reconcile.Stop:
+	case reconcile.Start, reconcile.Drain, reconcile.Stop, reconcile.Sleep, reconcile.Wake:
 	}
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
@@ -53,7 +51,11 @@ func (d *dispatcher) Dispatch(ctx context.Context, o reconcile.Order) reconcile.
 		answer, err = d.plane.Drain(ctx, o.Node, o.Shard, o.Generation)
 	case reconcile.Stop:
 		answer, err = d.plane.Stop(ctx, o.Node, control.Stop{Shard: o.Shard, Generation: o.Generation, Reason: o.Reason})
-	case reconcile.PutRow, reconcile.RemoveRow, reconcile.Sleep, reconcile.Wake:
+	case reconcile.Sleep:
+		answer, err = d.plane.Sleep(ctx, o.Node, o.Shard, o.Generation)
+	case reconcile.Wake:
+		answer, err = d.plane.Wake(ctx, o.Node, o.Shard, o.Generation)
+	case reconcile.PutRow, reconcile.RemoveRow:
 	}
 	res := outcome(err)
 	res.Order, res.Absent = o, err == nil && answer.Status == nil

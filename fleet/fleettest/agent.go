@@ -52,6 +52,7 @@ type Agent struct {
 // shard is a shard that is simulated.
 type shard struct {
 	status engines.ShardStatus
+	sleeps bool        // it was started so that it can sleep
 	timer  *time.Timer // of its next change; nil: none comes
 }
 

@@ -27,9 +27,9 @@ type Config struct {
 	// Shards says what runs on a node already, as behind a restart of its agent.
 	// Default: nothing. Such shards are not counted by [Agent.Starts].
 	Shards func(node string) []engines.ShardStatus
-	// LoadTime is how long a shard takes from its start until it is ready, StopTime
-	// from the order until it is stopped. Default 0: at once.
-	LoadTime, StopTime time.Duration
+	// LoadTime is how long a shard takes from its start until it is ready, WakeTime one
+	// that slept, and StopTime from the order until it is stopped. Default 0: at once.
+	LoadTime, WakeTime, StopTime time.Duration
 	// FirstDial spreads the first connections over a time. Default 0: all at once.
 	FirstDial time.Duration
 	// BackoffMin and BackoffMax bound the pause before a new connection, which is
@@ -65,7 +65,7 @@ func (c Config) Validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"LoadTime", c.LoadTime}, {"StopTime", c.StopTime}, {"FirstDial", c.FirstDial}, {"BackoffMin", c.BackoffMin}, {"BackoffMax", c.BackoffMax}} {
+	}{{"LoadTime", c.LoadTime}, {"WakeTime", c.WakeTime}, {"StopTime", c.StopTime}, {"FirstDial", c.FirstDial}, {"BackoffMin", c.BackoffMin}, {"BackoffMax", c.BackoffMax}} {
 		if d.value < 0 {
 			errs = append(errs, fmt.Errorf("fleettest: %s: %v; want 0s or more", d.name, d.value))
 		}

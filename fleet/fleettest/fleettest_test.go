@@ -332,3 +332,42 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// A shard that was started so that it can sleeps and is woken, as the same process;
+// another refuses to.
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network simtest.Network
+		p := plane(t, &network)
+		f := fleet(t, &network, fleettest.Config{Nodes: 1, LoadTime: time.Minute, WakeTime: 2 * time.Second})
+		a := f.Agents()[0]
+		until(t, "it is connected", a.Connected)
+		sleeps := spec("r1", 1)
+		sleeps.Profile.Sleep = true
+		for _, s := range []engines.ShardSpec{sleeps, spec("r2", 1)} {
+			if _, err := p.Start(t.Context(), a.ID(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		is := func(want engines.ShardState) func() bool { return func() bool { return a.Shards()[0].State == want } }
+		until(t, "it is ready", is(engines.ShardReady))
+		before := a.Shards()[0]
+		if _, err := p.Sleep(t.Context(), a.ID(), sleeps.ID, 1); err != nil || !is(engines.ShardSleeping)() {
+			t.Errorf("sleep: %v, %+v", err, a.Shards()[0])
+		}
+		if got, err := p.Sleep(t.Context(), a.ID(), sleeps.ID, 1); err != nil || !got.Already {
+			t.Errorf("sleep again: %+v, %v", got, err)
+		}
+		if _, err := p.Sleep(t.Context(), a.ID(), engines.ShardID{Replica: "r2"}, 1); !errors.Is(err, control.ErrRefused) {
+			t.Errorf("one that cannot: %v", err)
+		}
+		began := time.Now()
+		if _, err := p.Wake(t.Context(), a.ID(), sleeps.ID, 1); err != nil || !is(engines.ShardLoading)() {
+			t.Errorf("wake: %v, %+v", err, a.Shards()[0])
+		}
+		until(t, "it is awake", is(engines.ShardReady))
+		if after := a.Shards()[0]; time.Since(began) > 3*time.Second || after.PID != before.PID || after.Start != before.Start || a.Starts() != 2 {
+			t.Errorf("after %v: %+v", time.Since(began), after)
+		}
+	})
+}

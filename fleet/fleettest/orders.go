@@ -47,6 +47,12 @@ func (a *Agent) order(c *fleetpb.Command) (id engines.ShardID, generation uint64
 	case *fleetpb.Command_Drain:
 		id = engines.ShardID{Replica: o.Drain.GetReplica(), Rank: int(o.Drain.GetRank())}
 		return id, o.Drain.GetGeneration(), func() (fleetpb.Result, string) { return a.drain(id), "" }
+	case *fleetpb.Command_Sleep:
+		id = engines.ShardID{Replica: o.Sleep.GetReplica(), Rank: int(o.Sleep.GetRank())}
+		return id, o.Sleep.GetGeneration(), func() (fleetpb.Result, string) { return a.sleep(id) }
+	case *fleetpb.Command_Wake:
+		id = engines.ShardID{Replica: o.Wake.GetReplica(), Rank: int(o.Wake.GetRank())}
+		return id, o.Wake.GetGeneration(), func() (fleetpb.Result, string) { return a.wake(id) }
 	}
 	return id, 0, nil
 }
@@ -63,7 +69,7 @@ func (a *Agent) start(spec engines.ShardSpec) (fleetpb.Result, string) {
 	s := &shard{status: engines.ShardStatus{
 		ID: spec.ID, Generation: spec.Generation, Start: fmt.Sprintf("%s-%d", a.id, a.starts), Command: "simulated", PID: 1000 + a.starts,
 		Cards: spec.Cards,
-	}}
+	}, sleeps: spec.Profile.Sleep}
 	if spec.ID.Rank == 0 {
 		port := int(a.ports.GetFirst()) + a.starts%int(a.ports.GetLast()-a.ports.GetFirst()+1)
 		s.status.Address, s.status.Ports = fmt.Sprintf("%s:%d", a.id, port), map[string]int{engines.PortHTTP: port}
@@ -97,6 +103,40 @@ func (a *Agent) drain(id engines.ShardID) fleetpb.Result {
 	}
 	a.change(s, engines.ShardDraining, idle)
 	return fleetpb.Result_RESULT_BEGUN
+}
+
+// sleep puts a shard to sleep that was started so that it can.
+func (a *Agent) sleep(id engines.ShardID) (fleetpb.Result, string) {
+	s := a.shards[id]
+	switch {
+	case s == nil || !s.status.State.Runs() || s.status.State == engines.ShardStopping:
+		return fleetpb.Result_RESULT_REFUSED, "there is no such engine here"
+	case !s.sleeps:
+		return fleetpb.Result_RESULT_REFUSED, "its engine was not launched so that it can sleep"
+	case s.status.State == engines.ShardSleeping:
+		return fleetpb.Result_RESULT_ALREADY, ""
+	case s.status.State != engines.ShardReady && s.status.State != engines.ShardDraining:
+		return fleetpb.Result_RESULT_UNAVAILABLE, "it is not ready"
+	}
+	a.change(s, engines.ShardSleeping, idle)
+	return fleetpb.Result_RESULT_BEGUN, ""
+}
+
+// wake wakes a shard that sleeps, and undoes a drain.
+func (a *Agent) wake(id engines.ShardID) (fleetpb.Result, string) {
+	s := a.shards[id]
+	switch {
+	case s == nil || !s.status.State.Runs() || s.status.State == engines.ShardStopping:
+		return fleetpb.Result_RESULT_REFUSED, "there is no such engine here"
+	case s.status.State == engines.ShardDraining:
+		a.change(s, engines.ShardReady, idle)
+		return fleetpb.Result_RESULT_BEGUN, ""
+	case s.status.State != engines.ShardSleeping:
+		return fleetpb.Result_RESULT_ALREADY, ""
+	}
+	a.change(s, engines.ShardLoading, nil)
+	a.later(s, a.cfg.WakeTime, func() { a.change(s, engines.ShardReady, idle) })
+	return fleetpb.Result_RESULT_BEGUN, ""
 }
 
 // report sends a shard's status, if there is somebody to send it to; a.mu is held.
