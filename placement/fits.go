@@ -3,7 +3,10 @@ package placement
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+
+	"github.com/llmgw/llmgw/engines"
 )
 
 var (
@@ -77,4 +80,39 @@ func (s *search) notKnown() string {
 		return "the hardware of some nodes is not known yet"
 	}
 	return ""
+}
+
+// Most returns how many replicas of a wish the fleet could hold, up to a limit, if
+// nobody held anything and all nodes and cards were well. Like [Cluster.Fits] it says
+// nothing of what is not known: a fleet without nodes holds none.
+func (c *Cluster) Most(w Wish, limit int) int {
+	nodes := make([]Node, 0, len(c.entries))
+	for n := range c.Nodes() {
+		n.State, n.Connected, n.Cordon = Ready, true, NoCordon
+		n.HostFreeBytes, n.FreePorts = n.HostBytes, engines.Opt[int]{}
+		n.Cards = slices.Clone(n.Cards)
+		for i := range n.Cards {
+			card := &n.Cards[i]
+			card.Problem, card.FreeBytes, card.Foreign = "", engines.Opt[uint64]{}, nil
+		}
+		n.Fabrics = slices.Clone(n.Fabrics)
+		for i := range n.Fabrics {
+			n.Fabrics[i].Verdict = engines.Confirmed
+		}
+		n.Engines = maps.Clone(n.Engines)
+		for name := range n.Engines {
+			n.Engines[name] = ""
+		}
+		nodes = append(nodes, n)
+	}
+	empty := NewCluster(nodes, nil)
+	for i := range limit {
+		w.Replica = fmt.Sprintf("%s~%d", w.Model, i+1)
+		d := empty.Place(w)
+		if !d.Placed {
+			return i
+		}
+		empty.Claim(w.Claim(d))
+	}
+	return limit
 }

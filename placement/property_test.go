@@ -257,6 +257,30 @@ func TestFitsIsAPlaceOnAnEmptyFleet(t *testing.T) {
 	})
 }
 
+// As many as the fleet is said to hold can be placed on it one after the other once
+// all is well, and no more.
+func TestMostIsPlacedOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFleet(draws(t), 6)
+		well := fleet{nodes: slices.Clone(f.nodes), wish: f.wish}
+		for i := range well.nodes {
+			heal(&well.nodes[i])
+		}
+		empty, n := well.cluster(), 0
+		for w := f.wish; n < 10; n++ {
+			w.Replica = fmt.Sprint("r", n)
+			d := empty.Place(w)
+			if !d.Placed {
+				break
+			}
+			empty.Claim(w.Claim(d))
+		}
+		if got := f.cluster().Most(f.wish, 10); got != n {
+			t.Errorf("it is said to hold %d, and %d are placed", got, n)
+		}
+	})
+}
+
 // heal takes away all that passes.
 func heal(n *placement.Node) {
 	n.State, n.Connected, n.Cordon = placement.Ready, true, placement.NoCordon

@@ -34,7 +34,14 @@ func (p *Plane) Fits(_ context.Context, m *catalog.Model) (warnings []string, er
 		return nil, fmt.Errorf("profile: no node that is known could run it, even if all were empty: %s", unfit.Why)
 	}
 	if d := cluster.Place(wish); !d.Placed {
-		return []string{fmt.Sprintf("%s: there is no room for it now: %s", m.Name, d.Why)}, nil
+		warnings = append(warnings, fmt.Sprintf("%s: there is no room for it now: %s", m.Name, d.Why))
 	}
-	return nil, nil
+	// Beyond mostCounted nobody has to be warned, and counting would take its time.
+	const mostCounted = 64
+	if _, most := m.Replicas(); most > 1 {
+		if n := cluster.Most(wish, min(most, mostCounted)); n < min(most, mostCounted) {
+			warnings = append(warnings, fmt.Sprintf("%s: scaling.max is %d, and all nodes that are known hold %d of it, even empty", m.Name, most, n))
+		}
+	}
+	return warnings, nil
 }

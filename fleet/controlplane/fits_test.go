@@ -24,6 +24,10 @@ func TestFits(t *testing.T) {
 		if said, err := p.Fits(t.Context(), &model); err != nil || len(said) != 1 || !strings.Contains(said[0], "no room for it now") {
 			t.Errorf("where all is taken: %q, %v", said, err)
 		}
+		model.Scaling.Max = 3
+		if said, err := p.Fits(t.Context(), &model); err != nil || len(said) != 2 || !strings.Contains(said[1], "scaling.max is 3, and all nodes that are known hold 1 of it") {
+			t.Errorf("three, where there is room for one at most: %q, %v", said, err)
+		}
 		model.Profile.TensorParallel = 32
 		if _, err := p.Fits(t.Context(), &model); err == nil || !strings.HasPrefix(err.Error(), "profile: no node that is known could run it") {
 			t.Errorf("sixteen cards on a node of eight: %v", err)
