@@ -41,7 +41,7 @@ func (s Standing) needs() string {
 	if ranks[0].Cards == 0 {
 		return ""
 	}
-	return " with " + cardsText(uint64(ranks[0].Cards), s.need)
+	return " with " + cardsText(uint64(ranks[0].Cards), s.need, s.Class)
 }
 
 // String names the node and says every reason.

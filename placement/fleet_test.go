@@ -175,6 +175,14 @@ func drawWish(d dice, nodes []placement.Node) placement.Wish {
 		w.Need.Ranks = append(w.Need.Ranks, r)
 	}
 	w.Need.CardBytes = d.gib(60, 10, 40, 80)
+	for _, class := range []string{"H100", "L4"} {
+		if d.chance(15) {
+			if w.Need.ByClass == nil {
+				w.Need.ByClass = make(map[string]placement.ClassNeed)
+			}
+			w.Need.ByClass[class] = placement.ClassNeed{CardBytes: d.gib(70, 5, 20, 60), Never: pickOf(d, "", "", "it is too small")}
+		}
+	}
 	if d.chance(30) {
 		w.Need.Classes = pickOf(d, []string{"H100"}, []string{"H100"}, []string{"l4"}, []string{"H100", "L4"}, []string{"B200"})
 	}

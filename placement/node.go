@@ -203,7 +203,7 @@ func hostBytes(m engines.Memory) engines.Opt[uint64] {
 // cardsOf returns a card, or its instances where it is split.
 func cardsOf(g engines.GPU, s engines.GPUState) []Card {
 	card := Card{
-		ID: g.ID(), Index: g.Index, Class: classOf(g), Vendor: g.Vendor,
+		ID: g.ID(), Index: g.Index, Class: ClassOf(g), Vendor: g.Vendor,
 		MemoryBytes: g.MemoryBytes, FreeBytes: s.MemoryFreeBytes,
 		Problem: problemOf(s.Health), Foreign: s.Foreign, NUMA: g.NUMA, PCIPath: g.PCIPath,
 	}
@@ -231,7 +231,8 @@ func cardsOf(g engines.GPU, s engines.GPUState) []Card {
 	return cards
 }
 
-func classOf(g engines.GPU) string {
+// ClassOf returns the class of a card that is not split: what its vendor calls it.
+func ClassOf(g engines.GPU) string {
 	switch {
 	case g.Name != "":
 		return g.Name

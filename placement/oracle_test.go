@@ -113,7 +113,11 @@ func onNode(c placement.Claim, node string) bool {
 // hasRoom is the rules of amounts.
 func (f *fleet) hasRoom(n *placement.Node, class string, r placement.RankNeed) bool {
 	ports, host := r.Ports, r.HostBytes
-	if per, known := f.wish.Need.CardBytes.Get(); known && n.Unified {
+	per, known := f.needOf(class).CardBytes.Get()
+	if r.Cards == 0 {
+		known = false
+	}
+	if known && n.Unified {
 		host += uint64(r.Cards) * per
 	}
 	for _, c := range f.claims {
@@ -128,11 +132,19 @@ func (f *fleet) hasRoom(n *placement.Node, class string, r placement.RankNeed) b
 	if free, known := n.FreePorts.Get(); known && r.Ports > 0 && ports > free {
 		return false
 	}
-	asks := r.HostBytes > 0 || (n.Unified && r.Cards > 0 && f.wish.Need.CardBytes.Or(0) > 0)
+	asks := r.HostBytes > 0 || (n.Unified && known && per > 0)
 	if free, known := n.HostFreeBytes.Get(); known && asks && host > free {
 		return false
 	}
 	return len(f.cardsFor(n, class)) >= r.Cards
+}
+
+// needOf is what the wish needs of cards of a class.
+func (f *fleet) needOf(class string) placement.ClassNeed {
+	if of, other := f.wish.Need.ByClass[class]; other {
+		return of
+	}
+	return placement.ClassNeed{CardBytes: f.wish.Need.CardBytes}
 }
 
 // cardsFor returns the places of the cards that the wish can have there.
@@ -144,7 +156,7 @@ func (f *fleet) cardsFor(n *placement.Node, class string) []int {
 		for _, a := range need.Classes {
 			accepted = accepted || strings.Contains(strings.ToLower(c.Class), strings.ToLower(a))
 		}
-		if accepted && c.Class == class && f.unclaimed(n, c) && c.Problem == "" && memoryDoes(n, c, need.CardBytes) {
+		if accepted && c.Class == class && f.unclaimed(n, c) && c.Problem == "" && f.needOf(class).Never == "" && memoryDoes(n, c, f.needOf(class).CardBytes) {
 			out = append(out, i)
 		}
 	}

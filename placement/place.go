@@ -106,7 +106,7 @@ func (s *search) shard(o *option, rank int) ShardPlace {
 	need := s.wish.Need.Ranks[rank]
 	p := ShardPlace{
 		Node:  o.entry.node.ID,
-		Ports: need.Ports, HostBytes: hostNeed(o.entry.node.Unified, need, s.wish.Need.CardBytes),
+		Ports: need.Ports, HostBytes: hostNeed(o.entry.node.Unified, need, s.wish.Need.On(o.class).CardBytes),
 	}
 	if need.Cards == 0 {
 		return p

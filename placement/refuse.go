@@ -100,8 +100,8 @@ func (s *search) refuseRank(e *entry, need RankNeed) {
 	if s.portsShort(e, need) {
 		s.add(Reason{Kind: NoPort, Need: uint64(need.Ports), Have: uint64(e.freePorts.Or(0))})
 	}
-	if s.hostShort(e, need) {
-		r := Reason{Kind: HostMemoryShort, Need: hostNeed(e.node.Unified, need, s.wish.Need.CardBytes), Have: s.hostOf(e).Or(0)}
+	if host := s.hostNeed(e, need); s.lacks(e, host) {
+		r := Reason{Kind: HostMemoryShort, Need: host, Have: s.hostOf(e).Or(0)}
 		if e.node.Unified && need.Cards > 0 {
 			r.Detail = "its cards have no other memory"
 		}
@@ -128,9 +128,34 @@ func (s *search) portsShort(e *entry, need RankNeed) bool {
 	return known && !s.empty && free < need.Ports
 }
 
-func (s *search) hostShort(e *entry, need RankNeed) bool {
+// lacks reports whether the node has too little memory of its own.
+func (s *search) lacks(e *entry, need uint64) bool {
 	have, known := s.hostOf(e).Get()
-	return known && have < hostNeed(e.node.Unified, need, s.wish.Need.CardBytes)
+	return known && have < need
+}
+
+// hostNeed returns the least that a rank takes of the node's own memory: of unified
+// memory by the class of cards that there are enough of, or of any that would do.
+func (s *search) hostNeed(e *entry, need RankNeed) uint64 {
+	if !e.node.Unified || need.Cards == 0 || len(s.wish.Need.ByClass) == 0 {
+		return hostNeed(e.node.Unified, need, s.wish.Need.CardBytes)
+	}
+	var least uint64
+	found, enough := false, false
+	for i := range e.classes {
+		class := &e.classes[i]
+		if !s.accepts(class.name) {
+			continue
+		}
+		takes, has := hostNeed(true, need, s.wish.Need.On(class.name).CardBytes), len(s.suitable(e, class)) >= need.Cards
+		if !found || (has && !enough) || (has == enough && takes < least) {
+			least, found, enough = takes, true, has
+		}
+	}
+	if !found {
+		return hostNeed(true, need, s.wish.Need.CardBytes)
+	}
+	return least
 }
 
 func (s *search) hostOf(e *entry) engines.Opt[uint64] {

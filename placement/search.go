@@ -142,10 +142,13 @@ func (s *search) offer(at, typ int) {
 		s.unknown++
 		return
 	}
-	if s.portsShort(e, need) || s.hostShort(e, need) {
+	if s.portsShort(e, need) {
 		return
 	}
 	if need.Cards == 0 {
+		if s.lacks(e, need.HostBytes) {
+			return
+		}
 		o := option{entry: e, at: at, typ: typ}
 		s.rate(&o, nil)
 		s.options = append(s.options, o)
@@ -154,7 +157,7 @@ func (s *search) offer(at, typ int) {
 	before := len(s.options)
 	for i := range e.classes {
 		class := &e.classes[i]
-		if !s.accepts(class.name) {
+		if !s.accepts(class.name) || s.lacks(e, hostNeed(e.node.Unified, need, s.wish.Need.On(class.name).CardBytes)) {
 			continue
 		}
 		places := s.suitable(e, class)
@@ -224,7 +227,11 @@ func (s *search) inDomain(e *entry) int {
 // suitable returns the places of the node's cards of a class that the wish can
 // have. The next call may overwrite the answer.
 func (s *search) suitable(e *entry, class *classCards) []int {
-	need := s.wish.Need.CardBytes
+	of := s.wish.Need.On(class.name)
+	if of.Never != "" {
+		return nil
+	}
+	need := of.CardBytes
 	if !s.empty {
 		want, known := need.Get()
 		if (known && want <= class.least) || (!known && class.whole) {

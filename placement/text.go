@@ -30,7 +30,7 @@ func ownerText(c *Claim) string {
 // instead.
 func (c *cardsShort) text(need, have uint64) string {
 	n := &c.entry.node
-	what := "needs " + cardsText(need, c.need)
+	what := "needs " + cardsText(need, c.need, c.entry.soleClass())
 	switch {
 	case n.CardsUnknown:
 		return what + "; what cards it has is not known"
@@ -40,15 +40,17 @@ func (c *cardsShort) text(need, have uint64) string {
 	accepts := func(class string) bool {
 		return len(c.need.Classes) == 0 || slices.ContainsFunc(c.need.Classes, func(a string) bool { return ClassMatches(a, class) })
 	}
-	var other, excluded, taken, small, full []string
+	var other, excluded, taken, small, never, full []string
 	fit := make(map[string]uint64)
 	for i := range n.Cards {
 		card, room := &n.Cards[i], c.entry.rooms[i]
-		name := "card " + strconv.Itoa(card.Index)
+		name, of := "card "+strconv.Itoa(card.Index), c.need.On(card.Class)
 		switch {
 		case !accepts(card.Class):
 			other = append(other, card.Class)
-		case !room.everHolds(c.need.CardBytes):
+		case of.Never != "":
+			never = append(never, of.Never)
+		case !room.everHolds(of.CardBytes):
 			small = append(small, bytesText(room.total.Or(0)))
 		case c.empty:
 			fit[card.Class]++
@@ -56,7 +58,7 @@ func (c *cardsShort) text(need, have uint64) string {
 			excluded = append(excluded, name+": "+card.Problem)
 		case c.entry.owners[i] != nil:
 			taken = append(taken, ownerText(c.entry.owners[i]))
-		case !room.holds(c.need.CardBytes):
+		case !room.holds(of.CardBytes):
 			full = append(full, name+roomText(room, card.Foreign))
 		default:
 			fit[card.Class]++
@@ -73,6 +75,7 @@ func (c *cardsShort) text(need, have uint64) string {
 	}
 	add("of another class", other)
 	add("too small", small)
+	add("that can never hold it", never)
 	add("excluded", excluded)
 	add("taken", taken)
 	add("with too little free", full)
@@ -80,8 +83,9 @@ func (c *cardsShort) text(need, have uint64) string {
 }
 
 // cardsText says what cards are needed: "4 cards of one class, H100 or H200, each
-// with 40.0 GiB free".
-func cardsText(n uint64, need *Need) string {
+// with 40.0 GiB free". What they must have free is told for cards of class; "": as
+// far as it is the same for all.
+func cardsText(n uint64, need *Need, class string) string {
 	text, each := count(n, "card"), ""
 	if n > 1 {
 		text, each = text+" of one class", "each "
@@ -89,10 +93,22 @@ func cardsText(n uint64, need *Need) string {
 	if len(need.Classes) > 0 {
 		text += ", " + strings.Join(need.Classes, " or ")
 	}
-	if want, known := need.CardBytes.Get(); known {
+	of := need.On(class)
+	if want, known := of.CardBytes.Get(); known {
 		return text + ", " + each + "with " + bytesText(want) + " free"
 	}
+	if of.Never != "" || (class == "" && len(need.ByClass) > 0) {
+		return text
+	}
 	return text + ", " + each + "wholly free"
+}
+
+// soleClass is the class of all cards of the node; "": they are not of one.
+func (e *entry) soleClass() string {
+	if len(e.classes) == 1 {
+		return e.classes[0].name
+	}
+	return ""
 }
 
 // roomText says what is free on a card, and who has the rest.

@@ -40,12 +40,24 @@ type Need struct {
 	// CardBytes is the memory that each card must have free. Not known: the whole
 	// card is assumed, see [WholeCardRatio].
 	CardBytes engines.Opt[uint64]
+	// ByClass has the classes of cards, by their whole names, on which it is another
+	// need. Nil: none.
+	ByClass map[string]ClassNeed
 	// Classes are the accepted classes of cards: see [ClassMatches]. Empty: any.
 	// The cards of one replica are always all of one class.
 	Classes []string
 	// CPUFeatures are what the processor must have, by the names of
 	// [engines.CPUFeatures].
 	CPUFeatures []string
+}
+
+// ClassNeed is what one replica needs of cards of one class.
+type ClassNeed struct {
+	// CardBytes is as in [Need].
+	CardBytes engines.Opt[uint64]
+	// Never is why no card of the class can hold it, however free, in a sentence that
+	// begins with a small letter. Empty: one can.
+	Never string
 }
 
 // RankNeed is what one rank takes of its node.
@@ -70,6 +82,14 @@ func NeedOf(p engines.Profile, s engines.Shape) Need {
 		}
 	}
 	return n
+}
+
+// On returns what cards of a class must have free, and why none of them can ever do.
+func (n *Need) On(class string) ClassNeed {
+	if of, other := n.ByClass[class]; other {
+		return of
+	}
+	return ClassNeed{CardBytes: n.CardBytes}
 }
 
 // Cards returns how many cards the replica takes over all ranks.

@@ -88,6 +88,23 @@ func (m *Model) RunProfile() (engines.Profile, bool) {
 	return p, true
 }
 
+// WeightsKey names what the model's engine loads: models with one key have the same
+// weights. Empty: the model has no source.
+func (m *Model) WeightsKey() string {
+	if revision := m.revision(); revision != "" {
+		return m.Source + "@" + revision
+	}
+	return m.Source
+}
+
+// revision is which revision of a name the engine loads; "": that of the default.
+func (m *Model) revision() string {
+	if m.Profile == nil || m.SourceKind() != SourceName {
+		return ""
+	}
+	return m.Profile.Revision
+}
+
 // SourceKind is what a source is.
 type SourceKind uint8
 
