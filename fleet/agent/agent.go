@@ -72,6 +72,7 @@ type Agent struct {
 	tools    *tools
 	offers   *offers
 	ports    *portBook
+	looker   *looker
 
 	sessions  atomic.Uint64
 	revisions atomic.Uint64
@@ -124,6 +125,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		cfg: cfg, deps: deps, log: deps.Logger.With("node", cfg.Node), offers: newOffers(cfg.Engines),
 		outbox: newOutbox(), shards: make(map[engines.ShardID]*shard), runName: rand.Text(),
 	}
+	a.looker = newLooker(cfg.Weights, a.log, a.outbox.found)
 	var err error
 	if a.ports, err = newPortBook(cfg.Ports.over(defaults{}), deps.held, a.log); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
@@ -174,6 +176,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.takeUp(ctx, id, l, known.Shards[id])
 	}
 	helpers.Go(func() { a.clerk.run(background) })
+	helpers.Go(func() { a.looker.run(background) })
 	a.firstReading(ctx)
 	l := link{
 		log: a.log, cfg: a.cfg.Reconnect, servers: a.cfg.Servers, node: a.cfg.Node,
@@ -417,6 +420,7 @@ func (a *Agent) session(context.Context) *session {
 		inventory: func() *fleetpb.Inventory { return convert.InventoryToWire(&a.sampler.facts().inventory) },
 		reach:     a.reach,
 		order:     a.clerk.take,
+		look:      a.looker.ask,
 	}
 }
 
@@ -445,6 +449,8 @@ func (a *Agent) hello(ctx context.Context) *fleetpb.Hello {
 		Shards:     statusesOf(shards),
 		Labels:     a.cfg.Labels,
 		Tombstones: tombstonesOf(known, shards),
+
+		LooksForWeights: len(a.cfg.Weights.Dirs) > 0,
 	}
 	if known.Cluster != "" {
 		h.Cluster = &known.Cluster

@@ -57,8 +57,54 @@ type Config struct {
 	// StateTimeout bounds how long the disk may take to keep an order before it is
 	// answered that the node cannot. Default 5s; must be positive.
 	StateTimeout time.Duration `yaml:"state_timeout"`
+	// Weights is where this node's storage has weights of models.
+	Weights Weights `yaml:"weights"`
 	// Process is how the processes of engines are run and looked after.
 	Process process.Config `yaml:"process"`
+}
+
+// Weights says where weights of models may be. An agent looks for those that the
+// control plane asks about, and reads their headers; it never changes, fetches or
+// removes anything there.
+type Weights struct {
+	// Dirs are the directories that may hold weights, shared filesystems or local ones.
+	// Nothing outside of them is looked at, whatever is asked about. Default none:
+	// nothing is looked for or told. Absolute paths, at most 64.
+	Dirs []string `yaml:"dirs"`
+	// Interval is after which time it is looked again for what was looked for before.
+	// Default 5m; at least 10s.
+	Interval time.Duration `yaml:"interval"`
+	// Timeout bounds one look. A directory that does not answer in that time, as a
+	// network filesystem whose server is gone, is not looked into again until it does.
+	// Default 10s; must be positive.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// mostDirs bounds the directories: each has a goroutine while it is looked into.
+const mostDirs = 64
+
+func (w Weights) validate() error {
+	var errs []error
+	if len(w.Dirs) > mostDirs {
+		errs = append(errs, fmt.Errorf("weights.dirs: %d directories; want at most %d", len(w.Dirs), mostDirs))
+	}
+	for i, dir := range w.Dirs {
+		switch {
+		case !filepath.IsAbs(dir):
+			errs = append(errs, fmt.Errorf("weights.dirs[%d]: %q is not absolute; want e.g. /models", i, dir))
+		case filepath.Clean(dir) == "/":
+			errs = append(errs, fmt.Errorf("weights.dirs[%d]: %q is the whole machine; want the directories that hold weights, e.g. /models", i, dir))
+		case slices.ContainsFunc(w.Dirs[:i], func(other string) bool { return filepath.Clean(other) == filepath.Clean(dir) }):
+			errs = append(errs, fmt.Errorf("weights.dirs[%d]: %q stands there already; list it once", i, dir))
+		}
+	}
+	if w.Interval < 10*time.Second {
+		errs = append(errs, fmt.Errorf("weights.interval: %v is too short; want 10s or more, e.g. 5m", w.Interval))
+	}
+	if w.Timeout <= 0 {
+		errs = append(errs, fmt.Errorf("weights.timeout: %v is not positive; want e.g. 10s", w.Timeout))
+	}
+	return errors.Join(errs...)
 }
 
 // Reconnect is how often a control plane is tried. Each pause is drawn between 0
@@ -88,6 +134,7 @@ func DefaultConfig() Config {
 		LoadInterval:  5 * time.Second,
 		MemoryTimeout: 30 * time.Second,
 		StateTimeout:  5 * time.Second,
+		Weights:       Weights{Interval: 5 * time.Minute, Timeout: 10 * time.Second},
 		Process:       process.DefaultConfig(),
 	}
 }
@@ -134,7 +181,7 @@ func (c Config) Validate() error {
 	if _, err := process.NewPorts(c.Ports.over(defaults{})); err != nil {
 		fault("port_range: %w", err)
 	}
-	errs = append(errs, c.Reconnect.validate())
+	errs = append(errs, c.Reconnect.validate(), c.Weights.validate())
 	if c.Keep < time.Hour {
 		fault("keep: %v is too short; want 1h or more, e.g. 24h", c.Keep)
 	}

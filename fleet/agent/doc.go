@@ -24,6 +24,7 @@
 //	sampler   reads the hardware, so that nobody waits for it
 //	outbox    what is to be told; who has news goes on at once
 //	adopter   takes up what an earlier run left running
+//	looker    looks for weights in the directories that the configuration names
 //
 //	 control plane            order                         persist
 //	      |  --------------> session --> clerk --apply--> [state file]

@@ -25,6 +25,8 @@ type news struct {
 	answers   []*fleetpb.Answer
 	inventory bool
 	reach     bool // where the node is reached, and its ports
+	// weights are what was found, the newest of each.
+	weights map[string]*fleetpb.WeightsFound
 }
 
 // pendingAnswers bounds the answers that wait; the oldest go.
@@ -77,6 +79,20 @@ func (b *outbox) answered(session uint64, a *fleetpb.Answer) {
 	b.mu.Lock()
 	if session == b.session {
 		b.news.answers = append(b.news.answers[max(0, len(b.news.answers)+1-pendingAnswers):], a)
+	}
+	b.mu.Unlock()
+	b.signal()
+}
+
+// found leaves what was found of weights for the session that asked. It is bounded
+// by what that asks about.
+func (b *outbox) found(session uint64, f *fleetpb.WeightsFound) {
+	b.mu.Lock()
+	if session == b.session {
+		if b.news.weights == nil {
+			b.news.weights = make(map[string]*fleetpb.WeightsFound)
+		}
+		b.news.weights[f.GetKey()] = f
 	}
 	b.mu.Unlock()
 	b.signal()

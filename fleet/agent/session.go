@@ -39,6 +39,7 @@ type session struct {
 	reach     func() *fleetpb.Reach
 	join      func(ctx context.Context, cluster string, term uint64, said defaults) error
 	order     func(order)
+	look      func(session uint64, wanted []*fleetpb.WeightsWanted)
 	answer    func(order, fleetpb.Result, string, string)
 	paced     func(heartbeat time.Duration)
 
@@ -160,6 +161,7 @@ func (s *session) news() []*fleetpb.ConnectRequest {
 			out = append(out, &fleetpb.ConnectRequest{Message: &fleetpb.ConnectRequest_Status{Status: statusOf(status, statusLineBytes)}})
 		}
 	}
+	out = append(out, weightsOf(news.weights)...)
 	for _, a := range news.answers {
 		out = append(out, &fleetpb.ConnectRequest{Message: &fleetpb.ConnectRequest_Answer{Answer: a}})
 	}
@@ -231,6 +233,10 @@ func (s *session) receive(ctx context.Context, stream *connect.BidiStreamForClie
 			}
 		case *fleetpb.ConnectResponse_Beat:
 			s.beaten(message.Beat)
+		case *fleetpb.ConnectResponse_Look:
+			if welcome {
+				s.look(s.number, message.Look.GetWanted())
+			}
 		default: // of a version that knows more
 		}
 	}

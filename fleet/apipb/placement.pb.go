@@ -177,6 +177,66 @@ func (ModelStanding) EnumDescriptor() ([]byte, []int) {
 	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{1}
 }
 
+// MemorySource is where a need is from.
+type MemorySource int32
+
+const (
+	MemorySource_MEMORY_SOURCE_UNSPECIFIED MemorySource = 0
+	// The model's entry says it.
+	MemorySource_MEMORY_SOURCE_STATED MemorySource = 1
+	// It was estimated from the profile and from what the weights say of themselves.
+	MemorySource_MEMORY_SOURCE_ESTIMATED MemorySource = 2
+	// It is the most that replicas of this profile were seen to use.
+	MemorySource_MEMORY_SOURCE_LEARNED MemorySource = 3
+	// Nothing says it. It is not zero: cards have to be wholly free.
+	MemorySource_MEMORY_SOURCE_UNKNOWN MemorySource = 4
+)
+
+// Enum value maps for MemorySource.
+var (
+	MemorySource_name = map[int32]string{
+		0: "MEMORY_SOURCE_UNSPECIFIED",
+		1: "MEMORY_SOURCE_STATED",
+		2: "MEMORY_SOURCE_ESTIMATED",
+		3: "MEMORY_SOURCE_LEARNED",
+		4: "MEMORY_SOURCE_UNKNOWN",
+	}
+	MemorySource_value = map[string]int32{
+		"MEMORY_SOURCE_UNSPECIFIED": 0,
+		"MEMORY_SOURCE_STATED":      1,
+		"MEMORY_SOURCE_ESTIMATED":   2,
+		"MEMORY_SOURCE_LEARNED":     3,
+		"MEMORY_SOURCE_UNKNOWN":     4,
+	}
+)
+
+func (x MemorySource) Enum() *MemorySource {
+	p := new(MemorySource)
+	*p = x
+	return p
+}
+
+func (x MemorySource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MemorySource) Descriptor() protoreflect.EnumDescriptor {
+	return file_llmgw_api_v1_placement_proto_enumTypes[2].Descriptor()
+}
+
+func (MemorySource) Type() protoreflect.EnumType {
+	return &file_llmgw_api_v1_placement_proto_enumTypes[2]
+}
+
+func (x MemorySource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MemorySource.Descriptor instead.
+func (MemorySource) EnumDescriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{2}
+}
+
 // ReplicaFate is what becomes of a replica.
 type ReplicaFate int32
 
@@ -229,11 +289,11 @@ func (x ReplicaFate) String() string {
 }
 
 func (ReplicaFate) Descriptor() protoreflect.EnumDescriptor {
-	return file_llmgw_api_v1_placement_proto_enumTypes[2].Descriptor()
+	return file_llmgw_api_v1_placement_proto_enumTypes[3].Descriptor()
 }
 
 func (ReplicaFate) Type() protoreflect.EnumType {
-	return &file_llmgw_api_v1_placement_proto_enumTypes[2]
+	return &file_llmgw_api_v1_placement_proto_enumTypes[3]
 }
 
 func (x ReplicaFate) Number() protoreflect.EnumNumber {
@@ -242,7 +302,7 @@ func (x ReplicaFate) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplicaFate.Descriptor instead.
 func (ReplicaFate) EnumDescriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{2}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{3}
 }
 
 // PlacementStanding is in whose name orders are given, and what is known.
@@ -879,7 +939,10 @@ type FabricStatus struct {
 	// Cards that are free on its members, whole nodes or not.
 	FreeCards uint32 `protobuf:"varint,5,opt,name=free_cards,json=freeCards,proto3" json:"free_cards,omitempty"`
 	// What runs on its members, by model: replicas that have a shard there.
-	Holds         []*NamedCount `protobuf:"bytes,6,rep,name=holds,proto3" json:"holds,omitempty"`
+	Holds []*NamedCount `protobuf:"bytes,6,rep,name=holds,proto3" json:"holds,omitempty"`
+	// Whose weights are there, by model, as its members' agents have seen them. Models
+	// that no member has are left out.
+	Weights       []*FabricWeights `protobuf:"bytes,7,rep,name=weights,proto3" json:"weights,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -956,6 +1019,76 @@ func (x *FabricStatus) GetHolds() []*NamedCount {
 	return nil
 }
 
+func (x *FabricStatus) GetWeights() []*FabricWeights {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+// FabricWeights is where the weights of a model are in a fabric.
+type FabricWeights struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Members that have them on storage of their own.
+	Nodes uint32 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// Shared filesystems that have them, each once, however many members see it.
+	Filers        uint32 `protobuf:"varint,3,opt,name=filers,proto3" json:"filers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FabricWeights) Reset() {
+	*x = FabricWeights{}
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FabricWeights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FabricWeights) ProtoMessage() {}
+
+func (x *FabricWeights) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FabricWeights.ProtoReflect.Descriptor instead.
+func (*FabricWeights) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FabricWeights) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *FabricWeights) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *FabricWeights) GetFilers() uint32 {
+	if x != nil {
+		return x.Filers
+	}
+	return 0
+}
+
 // PlacedModel is a model that engines here run.
 type PlacedModel struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -990,7 +1123,7 @@ type PlacedModel struct {
 
 func (x *PlacedModel) Reset() {
 	*x = PlacedModel{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[9]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1135,7 @@ func (x *PlacedModel) String() string {
 func (*PlacedModel) ProtoMessage() {}
 
 func (x *PlacedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[9]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1148,7 @@ func (x *PlacedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedModel.ProtoReflect.Descriptor instead.
 func (*PlacedModel) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{9}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PlacedModel) GetName() string {
@@ -1157,7 +1290,7 @@ type PlacedScaling struct {
 
 func (x *PlacedScaling) Reset() {
 	*x = PlacedScaling{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1302,7 @@ func (x *PlacedScaling) String() string {
 func (*PlacedScaling) ProtoMessage() {}
 
 func (x *PlacedScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[10]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1315,7 @@ func (x *PlacedScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedScaling.ProtoReflect.Descriptor instead.
 func (*PlacedScaling) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{10}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PlacedScaling) GetState() ModelStanding {
@@ -1295,7 +1428,7 @@ type TroubledReplica struct {
 
 func (x *TroubledReplica) Reset() {
 	*x = TroubledReplica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1440,7 @@ func (x *TroubledReplica) String() string {
 func (*TroubledReplica) ProtoMessage() {}
 
 func (x *TroubledReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[11]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1453,7 @@ func (x *TroubledReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TroubledReplica.ProtoReflect.Descriptor instead.
 func (*TroubledReplica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{11}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TroubledReplica) GetReplica() string {
@@ -1383,7 +1516,7 @@ type SetAsideModel struct {
 
 func (x *SetAsideModel) Reset() {
 	*x = SetAsideModel{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +1528,7 @@ func (x *SetAsideModel) String() string {
 func (*SetAsideModel) ProtoMessage() {}
 
 func (x *SetAsideModel) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[12]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +1541,7 @@ func (x *SetAsideModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAsideModel.ProtoReflect.Descriptor instead.
 func (*SetAsideModel) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{12}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetAsideModel) GetName() string {
@@ -1438,7 +1571,7 @@ type CertificateExpiry struct {
 
 func (x *CertificateExpiry) Reset() {
 	*x = CertificateExpiry{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1583,7 @@ func (x *CertificateExpiry) String() string {
 func (*CertificateExpiry) ProtoMessage() {}
 
 func (x *CertificateExpiry) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[13]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1596,7 @@ func (x *CertificateExpiry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateExpiry.ProtoReflect.Descriptor instead.
 func (*CertificateExpiry) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{13}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CertificateExpiry) GetUse() string {
@@ -1498,7 +1631,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1643,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[14]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1656,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{14}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListReplicasRequest) GetModel() string {
@@ -1546,7 +1679,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1691,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[15]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1704,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{15}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListReplicasResponse) GetAt() *timestamppb.Timestamp {
@@ -1626,7 +1759,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1771,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1784,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{16}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Replica) GetId() string {
@@ -1774,7 +1907,7 @@ type ReplicaShard struct {
 
 func (x *ReplicaShard) Reset() {
 	*x = ReplicaShard{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1919,7 @@ func (x *ReplicaShard) String() string {
 func (*ReplicaShard) ProtoMessage() {}
 
 func (x *ReplicaShard) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1932,7 @@ func (x *ReplicaShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaShard.ProtoReflect.Descriptor instead.
 func (*ReplicaShard) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{17}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReplicaShard) GetNode() string {
@@ -1834,7 +1967,7 @@ type ExplainPlacementRequest struct {
 
 func (x *ExplainPlacementRequest) Reset() {
 	*x = ExplainPlacementRequest{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +1979,7 @@ func (x *ExplainPlacementRequest) String() string {
 func (*ExplainPlacementRequest) ProtoMessage() {}
 
 func (x *ExplainPlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[18]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +1992,7 @@ func (x *ExplainPlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPlacementRequest.ProtoReflect.Descriptor instead.
 func (*ExplainPlacementRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{18}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExplainPlacementRequest) GetModel() string {
@@ -1887,7 +2020,7 @@ type ExplainPlacementResponse struct {
 
 func (x *ExplainPlacementResponse) Reset() {
 	*x = ExplainPlacementResponse{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +2032,7 @@ func (x *ExplainPlacementResponse) String() string {
 func (*ExplainPlacementResponse) ProtoMessage() {}
 
 func (x *ExplainPlacementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[19]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +2045,7 @@ func (x *ExplainPlacementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPlacementResponse.ProtoReflect.Descriptor instead.
 func (*ExplainPlacementResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{19}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExplainPlacementResponse) GetAt() *timestamppb.Timestamp {
@@ -1970,16 +2103,19 @@ type ReplicaNeed struct {
 	Nodes  []string          `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The label of the failure domain, and models that may share no node with it.
-	Spread        string   `protobuf:"bytes,7,opt,name=spread,proto3" json:"spread,omitempty"`
-	Apart         []string `protobuf:"bytes,8,rep,name=apart,proto3" json:"apart,omitempty"`
-	Weights       string   `protobuf:"bytes,9,opt,name=weights,proto3" json:"weights,omitempty"`
+	Spread  string   `protobuf:"bytes,7,opt,name=spread,proto3" json:"spread,omitempty"`
+	Apart   []string `protobuf:"bytes,8,rep,name=apart,proto3" json:"apart,omitempty"`
+	Weights string   `protobuf:"bytes,9,opt,name=weights,proto3" json:"weights,omitempty"`
+	// Where the memory that it needs is from, in parts. Absent: it has no profile that
+	// could be looked at.
+	Memory        *MemoryNeed `protobuf:"bytes,10,opt,name=memory,proto3" json:"memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplicaNeed) Reset() {
 	*x = ReplicaNeed{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2127,7 @@ func (x *ReplicaNeed) String() string {
 func (*ReplicaNeed) ProtoMessage() {}
 
 func (x *ReplicaNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[20]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2140,7 @@ func (x *ReplicaNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaNeed.ProtoReflect.Descriptor instead.
 func (*ReplicaNeed) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{20}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReplicaNeed) GetEngine() string {
@@ -2070,6 +2206,435 @@ func (x *ReplicaNeed) GetWeights() string {
 	return ""
 }
 
+func (x *ReplicaNeed) GetMemory() *MemoryNeed {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// MemoryNeed is what memory a replica needs, and how that is known.
+type MemoryNeed struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Source MemorySource           `protobuf:"varint,1,opt,name=source,proto3,enum=llmgw.api.v1.MemorySource" json:"source,omitempty"`
+	// What that means for where it is placed, in a sentence.
+	Why string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	// What the weights were seen to be. Absent: no node has told.
+	Weights *WeightsSeen `protobuf:"bytes,3,opt,name=weights,proto3" json:"weights,omitempty"`
+	// Why nothing was told of the weights. Empty where weights is there.
+	WeightsMissing string `protobuf:"bytes,4,opt,name=weights_missing,json=weightsMissing,proto3" json:"weights_missing,omitempty"`
+	// What is planned with on each class of cards, by class. For a profile that uses
+	// no cards there is one, without a class, of the machine's own memory.
+	Classes []*ClassMemory `protobuf:"bytes,5,rep,name=classes,proto3" json:"classes,omitempty"`
+	// What the model's entry states. Absent: nothing.
+	StatedBytes *uint64 `protobuf:"varint,6,opt,name=stated_bytes,json=statedBytes,proto3,oneof" json:"stated_bytes,omitempty"`
+	// What one rank takes of its machine's own memory, as estimated. Absent: not known.
+	HostBytes *uint64 `protobuf:"varint,7,opt,name=host_bytes,json=hostBytes,proto3,oneof" json:"host_bytes,omitempty"`
+	// Agents were asked for the weights, and some have not answered yet.
+	Looking       bool `protobuf:"varint,8,opt,name=looking,proto3" json:"looking,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryNeed) Reset() {
+	*x = MemoryNeed{}
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryNeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryNeed) ProtoMessage() {}
+
+func (x *MemoryNeed) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryNeed.ProtoReflect.Descriptor instead.
+func (*MemoryNeed) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *MemoryNeed) GetSource() MemorySource {
+	if x != nil {
+		return x.Source
+	}
+	return MemorySource_MEMORY_SOURCE_UNSPECIFIED
+}
+
+func (x *MemoryNeed) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *MemoryNeed) GetWeights() *WeightsSeen {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *MemoryNeed) GetWeightsMissing() string {
+	if x != nil {
+		return x.WeightsMissing
+	}
+	return ""
+}
+
+func (x *MemoryNeed) GetClasses() []*ClassMemory {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *MemoryNeed) GetStatedBytes() uint64 {
+	if x != nil && x.StatedBytes != nil {
+		return *x.StatedBytes
+	}
+	return 0
+}
+
+func (x *MemoryNeed) GetHostBytes() uint64 {
+	if x != nil && x.HostBytes != nil {
+		return *x.HostBytes
+	}
+	return 0
+}
+
+func (x *MemoryNeed) GetLooking() bool {
+	if x != nil {
+		return x.Looking
+	}
+	return false
+}
+
+// WeightsSeen is what nodes say of the weights of a model.
+type WeightsSeen struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Format       string                 `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"`
+	Architecture string                 `protobuf:"bytes,2,opt,name=architecture,proto3" json:"architecture,omitempty"`
+	Quantization string                 `protobuf:"bytes,3,opt,name=quantization,proto3" json:"quantization,omitempty"`
+	Bytes        uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Files        uint32                 `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
+	// The first node that has them, and where.
+	Node string `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`
+	Path string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
+	// Nodes that have the same.
+	Nodes uint32 `protobuf:"varint,8,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// Nodes that have others under the same source. The largest are gone by.
+	OtherNodes    uint32 `protobuf:"varint,9,opt,name=other_nodes,json=otherNodes,proto3" json:"other_nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WeightsSeen) Reset() {
+	*x = WeightsSeen{}
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WeightsSeen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WeightsSeen) ProtoMessage() {}
+
+func (x *WeightsSeen) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WeightsSeen.ProtoReflect.Descriptor instead.
+func (*WeightsSeen) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *WeightsSeen) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *WeightsSeen) GetArchitecture() string {
+	if x != nil {
+		return x.Architecture
+	}
+	return ""
+}
+
+func (x *WeightsSeen) GetQuantization() string {
+	if x != nil {
+		return x.Quantization
+	}
+	return ""
+}
+
+func (x *WeightsSeen) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *WeightsSeen) GetFiles() uint32 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *WeightsSeen) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *WeightsSeen) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *WeightsSeen) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *WeightsSeen) GetOtherNodes() uint32 {
+	if x != nil {
+		return x.OtherNodes
+	}
+	return 0
+}
+
+// ClassMemory is what one card of a class has to have free.
+type ClassMemory struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Class  string                 `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
+	Source MemorySource           `protobuf:"varint,2,opt,name=source,proto3,enum=llmgw.api.v1.MemorySource" json:"source,omitempty"`
+	// The smallest card of the class. Absent: not known.
+	CardBytes *uint64 `protobuf:"varint,3,opt,name=card_bytes,json=cardBytes,proto3,oneof" json:"card_bytes,omitempty"`
+	// The parts of the estimate, of the card that takes most.
+	Parts []*MemoryPart `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Their sum. Absent: one of them is not known.
+	NeedBytes *uint64 `protobuf:"varint,5,opt,name=need_bytes,json=needBytes,proto3,oneof" json:"need_bytes,omitempty"`
+	// What the engine is estimated to take of the card, which is more than it needs
+	// where it takes a part of the card whatever it needs. Absent: not known.
+	EstimateBytes *uint64 `protobuf:"varint,6,opt,name=estimate_bytes,json=estimateBytes,proto3,oneof" json:"estimate_bytes,omitempty"`
+	// The most that a card of the class was seen to use. Absent: none was.
+	PeakBytes *uint64 `protobuf:"varint,7,opt,name=peak_bytes,json=peakBytes,proto3,oneof" json:"peak_bytes,omitempty"`
+	// What is planned with. Absent: the whole card.
+	Bytes *uint64 `protobuf:"varint,8,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	// How far the estimate is off the peak: 0.1 is 10 % too much. Absent: one of them
+	// is not known, or they cannot be compared.
+	OffRatio *float64 `protobuf:"fixed64,9,opt,name=off_ratio,json=offRatio,proto3,oneof" json:"off_ratio,omitempty"`
+	// Which was taken, and why, in a sentence.
+	Why string `protobuf:"bytes,10,opt,name=why,proto3" json:"why,omitempty"`
+	// Why no card of the class could ever hold it. Empty: one can, or that is not
+	// known.
+	Never         string `protobuf:"bytes,11,opt,name=never,proto3" json:"never,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClassMemory) Reset() {
+	*x = ClassMemory{}
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassMemory) ProtoMessage() {}
+
+func (x *ClassMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassMemory.ProtoReflect.Descriptor instead.
+func (*ClassMemory) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ClassMemory) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *ClassMemory) GetSource() MemorySource {
+	if x != nil {
+		return x.Source
+	}
+	return MemorySource_MEMORY_SOURCE_UNSPECIFIED
+}
+
+func (x *ClassMemory) GetCardBytes() uint64 {
+	if x != nil && x.CardBytes != nil {
+		return *x.CardBytes
+	}
+	return 0
+}
+
+func (x *ClassMemory) GetParts() []*MemoryPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *ClassMemory) GetNeedBytes() uint64 {
+	if x != nil && x.NeedBytes != nil {
+		return *x.NeedBytes
+	}
+	return 0
+}
+
+func (x *ClassMemory) GetEstimateBytes() uint64 {
+	if x != nil && x.EstimateBytes != nil {
+		return *x.EstimateBytes
+	}
+	return 0
+}
+
+func (x *ClassMemory) GetPeakBytes() uint64 {
+	if x != nil && x.PeakBytes != nil {
+		return *x.PeakBytes
+	}
+	return 0
+}
+
+func (x *ClassMemory) GetBytes() uint64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *ClassMemory) GetOffRatio() float64 {
+	if x != nil && x.OffRatio != nil {
+		return *x.OffRatio
+	}
+	return 0
+}
+
+func (x *ClassMemory) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *ClassMemory) GetNever() string {
+	if x != nil {
+		return x.Never
+	}
+	return ""
+}
+
+// MemoryPart is one part of an estimate.
+type MemoryPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// weights, kv cache, activations, overhead or runtime.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Absent: not known, and how says why.
+	Bytes *uint64 `protobuf:"varint,2,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	// How it was computed, in a sentence.
+	How           string `protobuf:"bytes,3,opt,name=how,proto3" json:"how,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryPart) Reset() {
+	*x = MemoryPart{}
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryPart) ProtoMessage() {}
+
+func (x *MemoryPart) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryPart.ProtoReflect.Descriptor instead.
+func (*MemoryPart) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *MemoryPart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MemoryPart) GetBytes() uint64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *MemoryPart) GetHow() string {
+	if x != nil {
+		return x.How
+	}
+	return ""
+}
+
 // RankNeed is what one rank takes of its node.
 type RankNeed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2083,7 +2648,7 @@ type RankNeed struct {
 
 func (x *RankNeed) Reset() {
 	*x = RankNeed{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2660,7 @@ func (x *RankNeed) String() string {
 func (*RankNeed) ProtoMessage() {}
 
 func (x *RankNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[21]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2673,7 @@ func (x *RankNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNeed.ProtoReflect.Descriptor instead.
 func (*RankNeed) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{21}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RankNeed) GetCards() uint32 {
@@ -2158,7 +2723,7 @@ type PlacementDecision struct {
 
 func (x *PlacementDecision) Reset() {
 	*x = PlacementDecision{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2735,7 @@ func (x *PlacementDecision) String() string {
 func (*PlacementDecision) ProtoMessage() {}
 
 func (x *PlacementDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[22]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2748,7 @@ func (x *PlacementDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementDecision.ProtoReflect.Descriptor instead.
 func (*PlacementDecision) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{22}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PlacementDecision) GetPlaced() bool {
@@ -2267,7 +2832,7 @@ type PlacementShard struct {
 
 func (x *PlacementShard) Reset() {
 	*x = PlacementShard{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2844,7 @@ func (x *PlacementShard) String() string {
 func (*PlacementShard) ProtoMessage() {}
 
 func (x *PlacementShard) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[23]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2857,7 @@ func (x *PlacementShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementShard.ProtoReflect.Descriptor instead.
 func (*PlacementShard) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{23}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PlacementShard) GetNode() string {
@@ -2323,7 +2888,7 @@ type PlacementRunner struct {
 
 func (x *PlacementRunner) Reset() {
 	*x = PlacementRunner{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2900,7 @@ func (x *PlacementRunner) String() string {
 func (*PlacementRunner) ProtoMessage() {}
 
 func (x *PlacementRunner) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[24]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2913,7 @@ func (x *PlacementRunner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRunner.ProtoReflect.Descriptor instead.
 func (*PlacementRunner) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{24}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PlacementRunner) GetFabric() string {
@@ -2390,7 +2955,7 @@ type NodeRejection struct {
 
 func (x *NodeRejection) Reset() {
 	*x = NodeRejection{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2967,7 @@ func (x *NodeRejection) String() string {
 func (*NodeRejection) ProtoMessage() {}
 
 func (x *NodeRejection) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[25]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2980,7 @@ func (x *NodeRejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRejection.ProtoReflect.Descriptor instead.
 func (*NodeRejection) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{25}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NodeRejection) GetNode() string {
@@ -2445,7 +3010,7 @@ type RejectionReason struct {
 
 func (x *RejectionReason) Reset() {
 	*x = RejectionReason{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +3022,7 @@ func (x *RejectionReason) String() string {
 func (*RejectionReason) ProtoMessage() {}
 
 func (x *RejectionReason) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[26]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +3035,7 @@ func (x *RejectionReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectionReason.ProtoReflect.Descriptor instead.
 func (*RejectionReason) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{26}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RejectionReason) GetKind() string {
@@ -2506,7 +3071,7 @@ type FabricStanding struct {
 
 func (x *FabricStanding) Reset() {
 	*x = FabricStanding{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +3083,7 @@ func (x *FabricStanding) String() string {
 func (*FabricStanding) ProtoMessage() {}
 
 func (x *FabricStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[27]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +3096,7 @@ func (x *FabricStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FabricStanding.ProtoReflect.Descriptor instead.
 func (*FabricStanding) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{27}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FabricStanding) GetFabric() string {
@@ -2615,7 +3180,7 @@ type ExplainedReplica struct {
 
 func (x *ExplainedReplica) Reset() {
 	*x = ExplainedReplica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +3192,7 @@ func (x *ExplainedReplica) String() string {
 func (*ExplainedReplica) ProtoMessage() {}
 
 func (x *ExplainedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[28]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +3205,7 @@ func (x *ExplainedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedReplica.ProtoReflect.Descriptor instead.
 func (*ExplainedReplica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{28}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExplainedReplica) GetReplica() string {
@@ -2697,7 +3262,7 @@ type WhatIfRequest struct {
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +3274,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[29]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +3287,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{29}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WhatIfRequest) GetDrain() []string {
@@ -2776,7 +3341,7 @@ type WhatIfNode struct {
 
 func (x *WhatIfNode) Reset() {
 	*x = WhatIfNode{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +3353,7 @@ func (x *WhatIfNode) String() string {
 func (*WhatIfNode) ProtoMessage() {}
 
 func (x *WhatIfNode) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[30]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +3366,7 @@ func (x *WhatIfNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfNode.ProtoReflect.Descriptor instead.
 func (*WhatIfNode) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{30}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WhatIfNode) GetId() string {
@@ -2852,7 +3417,7 @@ type WhatIfResponse struct {
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +3429,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[31]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +3442,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{31}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WhatIfResponse) GetAt() *timestamppb.Timestamp {
@@ -2947,7 +3512,7 @@ type WhatIfReplica struct {
 
 func (x *WhatIfReplica) Reset() {
 	*x = WhatIfReplica{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3524,7 @@ func (x *WhatIfReplica) String() string {
 func (*WhatIfReplica) ProtoMessage() {}
 
 func (x *WhatIfReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[32]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3537,7 @@ func (x *WhatIfReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfReplica.ProtoReflect.Descriptor instead.
 func (*WhatIfReplica) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{32}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WhatIfReplica) GetReplica() string {
@@ -3035,7 +3600,7 @@ type WhatIfNew struct {
 
 func (x *WhatIfNew) Reset() {
 	*x = WhatIfNew{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3612,7 @@ func (x *WhatIfNew) String() string {
 func (*WhatIfNew) ProtoMessage() {}
 
 func (x *WhatIfNew) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[33]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3625,7 @@ func (x *WhatIfNew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfNew.ProtoReflect.Descriptor instead.
 func (*WhatIfNew) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{33}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WhatIfNew) GetModel() string {
@@ -3111,7 +3676,7 @@ type PlacementCapacity struct {
 
 func (x *PlacementCapacity) Reset() {
 	*x = PlacementCapacity{}
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[34]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3123,7 +3688,7 @@ func (x *PlacementCapacity) String() string {
 func (*PlacementCapacity) ProtoMessage() {}
 
 func (x *PlacementCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_placement_proto_msgTypes[34]
+	mi := &file_llmgw_api_v1_placement_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3136,7 +3701,7 @@ func (x *PlacementCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementCapacity.ProtoReflect.Descriptor instead.
 func (*PlacementCapacity) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{34}
+	return file_llmgw_api_v1_placement_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PlacementCapacity) GetClasses() []*CardClass {
@@ -3216,7 +3781,7 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\rUnusableCards\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
-	"\x05nodes\x18\x03 \x03(\tR\x05nodes\"\xd2\x01\n" +
+	"\x05nodes\x18\x03 \x03(\tR\x05nodes\"\x89\x02\n" +
 	"\fFabricStatus\x12\x16\n" +
 	"\x06fabric\x18\x01 \x01(\tR\x06fabric\x12\x18\n" +
 	"\amembers\x18\x02 \x01(\rR\amembers\x12\"\n" +
@@ -3225,7 +3790,12 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"whole_free\x18\x04 \x01(\rR\twholeFree\x12\x1d\n" +
 	"\n" +
 	"free_cards\x18\x05 \x01(\rR\tfreeCards\x12.\n" +
-	"\x05holds\x18\x06 \x03(\v2\x18.llmgw.api.v1.NamedCountR\x05holds\"\xc9\x03\n" +
+	"\x05holds\x18\x06 \x03(\v2\x18.llmgw.api.v1.NamedCountR\x05holds\x125\n" +
+	"\aweights\x18\a \x03(\v2\x1b.llmgw.api.v1.FabricWeightsR\aweights\"S\n" +
+	"\rFabricWeights\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\rR\x05nodes\x12\x16\n" +
+	"\x06filers\x18\x03 \x01(\rR\x06filers\"\xc9\x03\n" +
 	"\vPlacedModel\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x14\n" +
@@ -3315,7 +3885,7 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\x05model\x18\x03 \x01(\v2\x19.llmgw.api.v1.PlacedModelR\x05model\x12-\n" +
 	"\x04need\x18\x04 \x01(\v2\x19.llmgw.api.v1.ReplicaNeedR\x04need\x123\n" +
 	"\x04next\x18\x05 \x01(\v2\x1f.llmgw.api.v1.PlacementDecisionR\x04next\x12:\n" +
-	"\breplicas\x18\x06 \x03(\v2\x1e.llmgw.api.v1.ExplainedReplicaR\breplicas\"\x8c\x03\n" +
+	"\breplicas\x18\x06 \x03(\v2\x1e.llmgw.api.v1.ExplainedReplicaR\breplicas\"\xbe\x03\n" +
 	"\vReplicaNeed\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12,\n" +
 	"\x05ranks\x18\x02 \x03(\v2\x16.llmgw.api.v1.RankNeedR\x05ranks\x12/\n" +
@@ -3325,11 +3895,66 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2%.llmgw.api.v1.ReplicaNeed.LabelsEntryR\x06labels\x12\x16\n" +
 	"\x06spread\x18\a \x01(\tR\x06spread\x12\x14\n" +
 	"\x05apart\x18\b \x03(\tR\x05apart\x12\x18\n" +
-	"\aweights\x18\t \x01(\tR\aweights\x1a9\n" +
+	"\aweights\x18\t \x01(\tR\aweights\x120\n" +
+	"\x06memory\x18\n" +
+	" \x01(\v2\x18.llmgw.api.v1.MemoryNeedR\x06memory\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
-	"\x12_card_memory_bytes\"b\n" +
+	"\x12_card_memory_bytes\"\xeb\x02\n" +
+	"\n" +
+	"MemoryNeed\x122\n" +
+	"\x06source\x18\x01 \x01(\x0e2\x1a.llmgw.api.v1.MemorySourceR\x06source\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\x123\n" +
+	"\aweights\x18\x03 \x01(\v2\x19.llmgw.api.v1.WeightsSeenR\aweights\x12'\n" +
+	"\x0fweights_missing\x18\x04 \x01(\tR\x0eweightsMissing\x123\n" +
+	"\aclasses\x18\x05 \x03(\v2\x19.llmgw.api.v1.ClassMemoryR\aclasses\x12&\n" +
+	"\fstated_bytes\x18\x06 \x01(\x04H\x00R\vstatedBytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"host_bytes\x18\a \x01(\x04H\x01R\thostBytes\x88\x01\x01\x12\x18\n" +
+	"\alooking\x18\b \x01(\bR\alookingB\x0f\n" +
+	"\r_stated_bytesB\r\n" +
+	"\v_host_bytes\"\xf8\x01\n" +
+	"\vWeightsSeen\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\tR\x06format\x12\"\n" +
+	"\farchitecture\x18\x02 \x01(\tR\farchitecture\x12\"\n" +
+	"\fquantization\x18\x03 \x01(\tR\fquantization\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x14\n" +
+	"\x05files\x18\x05 \x01(\rR\x05files\x12\x12\n" +
+	"\x04node\x18\x06 \x01(\tR\x04node\x12\x12\n" +
+	"\x04path\x18\a \x01(\tR\x04path\x12\x14\n" +
+	"\x05nodes\x18\b \x01(\rR\x05nodes\x12\x1f\n" +
+	"\vother_nodes\x18\t \x01(\rR\n" +
+	"otherNodes\"\xdc\x03\n" +
+	"\vClassMemory\x12\x14\n" +
+	"\x05class\x18\x01 \x01(\tR\x05class\x122\n" +
+	"\x06source\x18\x02 \x01(\x0e2\x1a.llmgw.api.v1.MemorySourceR\x06source\x12\"\n" +
+	"\n" +
+	"card_bytes\x18\x03 \x01(\x04H\x00R\tcardBytes\x88\x01\x01\x12.\n" +
+	"\x05parts\x18\x04 \x03(\v2\x18.llmgw.api.v1.MemoryPartR\x05parts\x12\"\n" +
+	"\n" +
+	"need_bytes\x18\x05 \x01(\x04H\x01R\tneedBytes\x88\x01\x01\x12*\n" +
+	"\x0eestimate_bytes\x18\x06 \x01(\x04H\x02R\restimateBytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"peak_bytes\x18\a \x01(\x04H\x03R\tpeakBytes\x88\x01\x01\x12\x19\n" +
+	"\x05bytes\x18\b \x01(\x04H\x04R\x05bytes\x88\x01\x01\x12 \n" +
+	"\toff_ratio\x18\t \x01(\x01H\x05R\boffRatio\x88\x01\x01\x12\x10\n" +
+	"\x03why\x18\n" +
+	" \x01(\tR\x03why\x12\x14\n" +
+	"\x05never\x18\v \x01(\tR\x05neverB\r\n" +
+	"\v_card_bytesB\r\n" +
+	"\v_need_bytesB\x11\n" +
+	"\x0f_estimate_bytesB\r\n" +
+	"\v_peak_bytesB\b\n" +
+	"\x06_bytesB\f\n" +
+	"\n" +
+	"_off_ratio\"W\n" +
+	"\n" +
+	"MemoryPart\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
+	"\x05bytes\x18\x02 \x01(\x04H\x00R\x05bytes\x88\x01\x01\x12\x10\n" +
+	"\x03how\x18\x03 \x01(\tR\x03howB\b\n" +
+	"\x06_bytes\"b\n" +
 	"\bRankNeed\x12\x14\n" +
 	"\x05cards\x18\x01 \x01(\rR\x05cards\x12\x14\n" +
 	"\x05ports\x18\x02 \x01(\rR\x05ports\x12*\n" +
@@ -3439,7 +4064,13 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\x16MODEL_STANDING_LOADING\x10\x03\x12\x1a\n" +
 	"\x16MODEL_STANDING_SERVING\x10\x04\x12\x1a\n" +
 	"\x16MODEL_STANDING_FAILING\x10\x05\x12\x1b\n" +
-	"\x17MODEL_STANDING_UNPLACED\x10\x06*\xc8\x01\n" +
+	"\x17MODEL_STANDING_UNPLACED\x10\x06*\x9a\x01\n" +
+	"\fMemorySource\x12\x1d\n" +
+	"\x19MEMORY_SOURCE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14MEMORY_SOURCE_STATED\x10\x01\x12\x1b\n" +
+	"\x17MEMORY_SOURCE_ESTIMATED\x10\x02\x12\x19\n" +
+	"\x15MEMORY_SOURCE_LEARNED\x10\x03\x12\x19\n" +
+	"\x15MEMORY_SOURCE_UNKNOWN\x10\x04*\xc8\x01\n" +
 	"\vReplicaFate\x12\x1c\n" +
 	"\x18REPLICA_FATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REPLICA_FATE_STAYS\x10\x01\x12\x16\n" +
@@ -3466,129 +4097,142 @@ func file_llmgw_api_v1_placement_proto_rawDescGZIP() []byte {
 	return file_llmgw_api_v1_placement_proto_rawDescData
 }
 
-var file_llmgw_api_v1_placement_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_llmgw_api_v1_placement_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_llmgw_api_v1_placement_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_llmgw_api_v1_placement_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_llmgw_api_v1_placement_proto_goTypes = []any{
 	(ReplicaState)(0),                // 0: llmgw.api.v1.ReplicaState
 	(ModelStanding)(0),               // 1: llmgw.api.v1.ModelStanding
-	(ReplicaFate)(0),                 // 2: llmgw.api.v1.ReplicaFate
-	(*PlacementStanding)(nil),        // 3: llmgw.api.v1.PlacementStanding
-	(*GetStatusRequest)(nil),         // 4: llmgw.api.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),        // 5: llmgw.api.v1.GetStatusResponse
-	(*StrayShard)(nil),               // 6: llmgw.api.v1.StrayShard
-	(*NamedCount)(nil),               // 7: llmgw.api.v1.NamedCount
-	(*ReplicaCount)(nil),             // 8: llmgw.api.v1.ReplicaCount
-	(*CardClass)(nil),                // 9: llmgw.api.v1.CardClass
-	(*UnusableCards)(nil),            // 10: llmgw.api.v1.UnusableCards
-	(*FabricStatus)(nil),             // 11: llmgw.api.v1.FabricStatus
-	(*PlacedModel)(nil),              // 12: llmgw.api.v1.PlacedModel
-	(*PlacedScaling)(nil),            // 13: llmgw.api.v1.PlacedScaling
-	(*TroubledReplica)(nil),          // 14: llmgw.api.v1.TroubledReplica
-	(*SetAsideModel)(nil),            // 15: llmgw.api.v1.SetAsideModel
-	(*CertificateExpiry)(nil),        // 16: llmgw.api.v1.CertificateExpiry
-	(*ListReplicasRequest)(nil),      // 17: llmgw.api.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),     // 18: llmgw.api.v1.ListReplicasResponse
-	(*Replica)(nil),                  // 19: llmgw.api.v1.Replica
-	(*ReplicaShard)(nil),             // 20: llmgw.api.v1.ReplicaShard
-	(*ExplainPlacementRequest)(nil),  // 21: llmgw.api.v1.ExplainPlacementRequest
-	(*ExplainPlacementResponse)(nil), // 22: llmgw.api.v1.ExplainPlacementResponse
-	(*ReplicaNeed)(nil),              // 23: llmgw.api.v1.ReplicaNeed
-	(*RankNeed)(nil),                 // 24: llmgw.api.v1.RankNeed
-	(*PlacementDecision)(nil),        // 25: llmgw.api.v1.PlacementDecision
-	(*PlacementShard)(nil),           // 26: llmgw.api.v1.PlacementShard
-	(*PlacementRunner)(nil),          // 27: llmgw.api.v1.PlacementRunner
-	(*NodeRejection)(nil),            // 28: llmgw.api.v1.NodeRejection
-	(*RejectionReason)(nil),          // 29: llmgw.api.v1.RejectionReason
-	(*FabricStanding)(nil),           // 30: llmgw.api.v1.FabricStanding
-	(*ExplainedReplica)(nil),         // 31: llmgw.api.v1.ExplainedReplica
-	(*WhatIfRequest)(nil),            // 32: llmgw.api.v1.WhatIfRequest
-	(*WhatIfNode)(nil),               // 33: llmgw.api.v1.WhatIfNode
-	(*WhatIfResponse)(nil),           // 34: llmgw.api.v1.WhatIfResponse
-	(*WhatIfReplica)(nil),            // 35: llmgw.api.v1.WhatIfReplica
-	(*WhatIfNew)(nil),                // 36: llmgw.api.v1.WhatIfNew
-	(*PlacementCapacity)(nil),        // 37: llmgw.api.v1.PlacementCapacity
-	nil,                              // 38: llmgw.api.v1.ReplicaNeed.LabelsEntry
-	nil,                              // 39: llmgw.api.v1.WhatIfNode.LabelsEntry
-	(*timestamppb.Timestamp)(nil),    // 40: google.protobuf.Timestamp
-	(*NodeShard)(nil),                // 41: llmgw.api.v1.NodeShard
-	(*structpb.Struct)(nil),          // 42: google.protobuf.Struct
+	(MemorySource)(0),                // 2: llmgw.api.v1.MemorySource
+	(ReplicaFate)(0),                 // 3: llmgw.api.v1.ReplicaFate
+	(*PlacementStanding)(nil),        // 4: llmgw.api.v1.PlacementStanding
+	(*GetStatusRequest)(nil),         // 5: llmgw.api.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),        // 6: llmgw.api.v1.GetStatusResponse
+	(*StrayShard)(nil),               // 7: llmgw.api.v1.StrayShard
+	(*NamedCount)(nil),               // 8: llmgw.api.v1.NamedCount
+	(*ReplicaCount)(nil),             // 9: llmgw.api.v1.ReplicaCount
+	(*CardClass)(nil),                // 10: llmgw.api.v1.CardClass
+	(*UnusableCards)(nil),            // 11: llmgw.api.v1.UnusableCards
+	(*FabricStatus)(nil),             // 12: llmgw.api.v1.FabricStatus
+	(*FabricWeights)(nil),            // 13: llmgw.api.v1.FabricWeights
+	(*PlacedModel)(nil),              // 14: llmgw.api.v1.PlacedModel
+	(*PlacedScaling)(nil),            // 15: llmgw.api.v1.PlacedScaling
+	(*TroubledReplica)(nil),          // 16: llmgw.api.v1.TroubledReplica
+	(*SetAsideModel)(nil),            // 17: llmgw.api.v1.SetAsideModel
+	(*CertificateExpiry)(nil),        // 18: llmgw.api.v1.CertificateExpiry
+	(*ListReplicasRequest)(nil),      // 19: llmgw.api.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),     // 20: llmgw.api.v1.ListReplicasResponse
+	(*Replica)(nil),                  // 21: llmgw.api.v1.Replica
+	(*ReplicaShard)(nil),             // 22: llmgw.api.v1.ReplicaShard
+	(*ExplainPlacementRequest)(nil),  // 23: llmgw.api.v1.ExplainPlacementRequest
+	(*ExplainPlacementResponse)(nil), // 24: llmgw.api.v1.ExplainPlacementResponse
+	(*ReplicaNeed)(nil),              // 25: llmgw.api.v1.ReplicaNeed
+	(*MemoryNeed)(nil),               // 26: llmgw.api.v1.MemoryNeed
+	(*WeightsSeen)(nil),              // 27: llmgw.api.v1.WeightsSeen
+	(*ClassMemory)(nil),              // 28: llmgw.api.v1.ClassMemory
+	(*MemoryPart)(nil),               // 29: llmgw.api.v1.MemoryPart
+	(*RankNeed)(nil),                 // 30: llmgw.api.v1.RankNeed
+	(*PlacementDecision)(nil),        // 31: llmgw.api.v1.PlacementDecision
+	(*PlacementShard)(nil),           // 32: llmgw.api.v1.PlacementShard
+	(*PlacementRunner)(nil),          // 33: llmgw.api.v1.PlacementRunner
+	(*NodeRejection)(nil),            // 34: llmgw.api.v1.NodeRejection
+	(*RejectionReason)(nil),          // 35: llmgw.api.v1.RejectionReason
+	(*FabricStanding)(nil),           // 36: llmgw.api.v1.FabricStanding
+	(*ExplainedReplica)(nil),         // 37: llmgw.api.v1.ExplainedReplica
+	(*WhatIfRequest)(nil),            // 38: llmgw.api.v1.WhatIfRequest
+	(*WhatIfNode)(nil),               // 39: llmgw.api.v1.WhatIfNode
+	(*WhatIfResponse)(nil),           // 40: llmgw.api.v1.WhatIfResponse
+	(*WhatIfReplica)(nil),            // 41: llmgw.api.v1.WhatIfReplica
+	(*WhatIfNew)(nil),                // 42: llmgw.api.v1.WhatIfNew
+	(*PlacementCapacity)(nil),        // 43: llmgw.api.v1.PlacementCapacity
+	nil,                              // 44: llmgw.api.v1.ReplicaNeed.LabelsEntry
+	nil,                              // 45: llmgw.api.v1.WhatIfNode.LabelsEntry
+	(*timestamppb.Timestamp)(nil),    // 46: google.protobuf.Timestamp
+	(*NodeShard)(nil),                // 47: llmgw.api.v1.NodeShard
+	(*structpb.Struct)(nil),          // 48: google.protobuf.Struct
 }
 var file_llmgw_api_v1_placement_proto_depIdxs = []int32{
-	40, // 0: llmgw.api.v1.GetStatusResponse.at:type_name -> google.protobuf.Timestamp
-	3,  // 1: llmgw.api.v1.GetStatusResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	7,  // 2: llmgw.api.v1.GetStatusResponse.nodes:type_name -> llmgw.api.v1.NamedCount
-	9,  // 3: llmgw.api.v1.GetStatusResponse.classes:type_name -> llmgw.api.v1.CardClass
-	11, // 4: llmgw.api.v1.GetStatusResponse.fabrics:type_name -> llmgw.api.v1.FabricStatus
-	8,  // 5: llmgw.api.v1.GetStatusResponse.replicas:type_name -> llmgw.api.v1.ReplicaCount
-	12, // 6: llmgw.api.v1.GetStatusResponse.models:type_name -> llmgw.api.v1.PlacedModel
-	14, // 7: llmgw.api.v1.GetStatusResponse.troubled:type_name -> llmgw.api.v1.TroubledReplica
-	15, // 8: llmgw.api.v1.GetStatusResponse.set_aside:type_name -> llmgw.api.v1.SetAsideModel
-	16, // 9: llmgw.api.v1.GetStatusResponse.certificates:type_name -> llmgw.api.v1.CertificateExpiry
-	6,  // 10: llmgw.api.v1.GetStatusResponse.strays:type_name -> llmgw.api.v1.StrayShard
-	41, // 11: llmgw.api.v1.StrayShard.status:type_name -> llmgw.api.v1.NodeShard
-	40, // 12: llmgw.api.v1.StrayShard.since:type_name -> google.protobuf.Timestamp
+	46, // 0: llmgw.api.v1.GetStatusResponse.at:type_name -> google.protobuf.Timestamp
+	4,  // 1: llmgw.api.v1.GetStatusResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	8,  // 2: llmgw.api.v1.GetStatusResponse.nodes:type_name -> llmgw.api.v1.NamedCount
+	10, // 3: llmgw.api.v1.GetStatusResponse.classes:type_name -> llmgw.api.v1.CardClass
+	12, // 4: llmgw.api.v1.GetStatusResponse.fabrics:type_name -> llmgw.api.v1.FabricStatus
+	9,  // 5: llmgw.api.v1.GetStatusResponse.replicas:type_name -> llmgw.api.v1.ReplicaCount
+	14, // 6: llmgw.api.v1.GetStatusResponse.models:type_name -> llmgw.api.v1.PlacedModel
+	16, // 7: llmgw.api.v1.GetStatusResponse.troubled:type_name -> llmgw.api.v1.TroubledReplica
+	17, // 8: llmgw.api.v1.GetStatusResponse.set_aside:type_name -> llmgw.api.v1.SetAsideModel
+	18, // 9: llmgw.api.v1.GetStatusResponse.certificates:type_name -> llmgw.api.v1.CertificateExpiry
+	7,  // 10: llmgw.api.v1.GetStatusResponse.strays:type_name -> llmgw.api.v1.StrayShard
+	47, // 11: llmgw.api.v1.StrayShard.status:type_name -> llmgw.api.v1.NodeShard
+	46, // 12: llmgw.api.v1.StrayShard.since:type_name -> google.protobuf.Timestamp
 	0,  // 13: llmgw.api.v1.ReplicaCount.state:type_name -> llmgw.api.v1.ReplicaState
-	10, // 14: llmgw.api.v1.CardClass.unusable_why:type_name -> llmgw.api.v1.UnusableCards
-	7,  // 15: llmgw.api.v1.FabricStatus.holds:type_name -> llmgw.api.v1.NamedCount
-	40, // 16: llmgw.api.v1.PlacedModel.next_try:type_name -> google.protobuf.Timestamp
-	13, // 17: llmgw.api.v1.PlacedModel.scaling:type_name -> llmgw.api.v1.PlacedScaling
-	1,  // 18: llmgw.api.v1.PlacedScaling.state:type_name -> llmgw.api.v1.ModelStanding
-	40, // 19: llmgw.api.v1.PlacedScaling.since:type_name -> google.protobuf.Timestamp
-	0,  // 20: llmgw.api.v1.TroubledReplica.state:type_name -> llmgw.api.v1.ReplicaState
-	40, // 21: llmgw.api.v1.TroubledReplica.since:type_name -> google.protobuf.Timestamp
-	40, // 22: llmgw.api.v1.CertificateExpiry.not_after:type_name -> google.protobuf.Timestamp
-	40, // 23: llmgw.api.v1.ListReplicasResponse.at:type_name -> google.protobuf.Timestamp
-	3,  // 24: llmgw.api.v1.ListReplicasResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	19, // 25: llmgw.api.v1.ListReplicasResponse.replicas:type_name -> llmgw.api.v1.Replica
-	0,  // 26: llmgw.api.v1.Replica.state:type_name -> llmgw.api.v1.ReplicaState
-	40, // 27: llmgw.api.v1.Replica.since:type_name -> google.protobuf.Timestamp
-	40, // 28: llmgw.api.v1.Replica.created_at:type_name -> google.protobuf.Timestamp
-	20, // 29: llmgw.api.v1.Replica.shards:type_name -> llmgw.api.v1.ReplicaShard
-	41, // 30: llmgw.api.v1.ReplicaShard.status:type_name -> llmgw.api.v1.NodeShard
-	40, // 31: llmgw.api.v1.ExplainPlacementResponse.at:type_name -> google.protobuf.Timestamp
-	3,  // 32: llmgw.api.v1.ExplainPlacementResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	12, // 33: llmgw.api.v1.ExplainPlacementResponse.model:type_name -> llmgw.api.v1.PlacedModel
-	23, // 34: llmgw.api.v1.ExplainPlacementResponse.need:type_name -> llmgw.api.v1.ReplicaNeed
-	25, // 35: llmgw.api.v1.ExplainPlacementResponse.next:type_name -> llmgw.api.v1.PlacementDecision
-	31, // 36: llmgw.api.v1.ExplainPlacementResponse.replicas:type_name -> llmgw.api.v1.ExplainedReplica
-	24, // 37: llmgw.api.v1.ReplicaNeed.ranks:type_name -> llmgw.api.v1.RankNeed
-	38, // 38: llmgw.api.v1.ReplicaNeed.labels:type_name -> llmgw.api.v1.ReplicaNeed.LabelsEntry
-	26, // 39: llmgw.api.v1.PlacementDecision.shards:type_name -> llmgw.api.v1.PlacementShard
-	27, // 40: llmgw.api.v1.PlacementDecision.runners:type_name -> llmgw.api.v1.PlacementRunner
-	28, // 41: llmgw.api.v1.PlacementDecision.rejected:type_name -> llmgw.api.v1.NodeRejection
-	30, // 42: llmgw.api.v1.PlacementDecision.fabrics:type_name -> llmgw.api.v1.FabricStanding
-	29, // 43: llmgw.api.v1.NodeRejection.reasons:type_name -> llmgw.api.v1.RejectionReason
-	0,  // 44: llmgw.api.v1.ExplainedReplica.state:type_name -> llmgw.api.v1.ReplicaState
-	26, // 45: llmgw.api.v1.ExplainedReplica.shards:type_name -> llmgw.api.v1.PlacementShard
-	25, // 46: llmgw.api.v1.ExplainedReplica.today:type_name -> llmgw.api.v1.PlacementDecision
-	33, // 47: llmgw.api.v1.WhatIfRequest.add_nodes:type_name -> llmgw.api.v1.WhatIfNode
-	42, // 48: llmgw.api.v1.WhatIfNode.inventory:type_name -> google.protobuf.Struct
-	39, // 49: llmgw.api.v1.WhatIfNode.labels:type_name -> llmgw.api.v1.WhatIfNode.LabelsEntry
-	40, // 50: llmgw.api.v1.WhatIfResponse.at:type_name -> google.protobuf.Timestamp
-	3,  // 51: llmgw.api.v1.WhatIfResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
-	35, // 52: llmgw.api.v1.WhatIfResponse.replicas:type_name -> llmgw.api.v1.WhatIfReplica
-	36, // 53: llmgw.api.v1.WhatIfResponse.new:type_name -> llmgw.api.v1.WhatIfNew
-	37, // 54: llmgw.api.v1.WhatIfResponse.before:type_name -> llmgw.api.v1.PlacementCapacity
-	37, // 55: llmgw.api.v1.WhatIfResponse.after:type_name -> llmgw.api.v1.PlacementCapacity
-	2,  // 56: llmgw.api.v1.WhatIfReplica.fate:type_name -> llmgw.api.v1.ReplicaFate
-	26, // 57: llmgw.api.v1.WhatIfReplica.from:type_name -> llmgw.api.v1.PlacementShard
-	25, // 58: llmgw.api.v1.WhatIfReplica.decision:type_name -> llmgw.api.v1.PlacementDecision
-	25, // 59: llmgw.api.v1.WhatIfNew.decision:type_name -> llmgw.api.v1.PlacementDecision
-	9,  // 60: llmgw.api.v1.PlacementCapacity.classes:type_name -> llmgw.api.v1.CardClass
-	11, // 61: llmgw.api.v1.PlacementCapacity.fabrics:type_name -> llmgw.api.v1.FabricStatus
-	4,  // 62: llmgw.api.v1.PlacementService.GetStatus:input_type -> llmgw.api.v1.GetStatusRequest
-	17, // 63: llmgw.api.v1.PlacementService.ListReplicas:input_type -> llmgw.api.v1.ListReplicasRequest
-	21, // 64: llmgw.api.v1.PlacementService.ExplainPlacement:input_type -> llmgw.api.v1.ExplainPlacementRequest
-	32, // 65: llmgw.api.v1.PlacementService.WhatIf:input_type -> llmgw.api.v1.WhatIfRequest
-	5,  // 66: llmgw.api.v1.PlacementService.GetStatus:output_type -> llmgw.api.v1.GetStatusResponse
-	18, // 67: llmgw.api.v1.PlacementService.ListReplicas:output_type -> llmgw.api.v1.ListReplicasResponse
-	22, // 68: llmgw.api.v1.PlacementService.ExplainPlacement:output_type -> llmgw.api.v1.ExplainPlacementResponse
-	34, // 69: llmgw.api.v1.PlacementService.WhatIf:output_type -> llmgw.api.v1.WhatIfResponse
-	66, // [66:70] is the sub-list for method output_type
-	62, // [62:66] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	11, // 14: llmgw.api.v1.CardClass.unusable_why:type_name -> llmgw.api.v1.UnusableCards
+	8,  // 15: llmgw.api.v1.FabricStatus.holds:type_name -> llmgw.api.v1.NamedCount
+	13, // 16: llmgw.api.v1.FabricStatus.weights:type_name -> llmgw.api.v1.FabricWeights
+	46, // 17: llmgw.api.v1.PlacedModel.next_try:type_name -> google.protobuf.Timestamp
+	15, // 18: llmgw.api.v1.PlacedModel.scaling:type_name -> llmgw.api.v1.PlacedScaling
+	1,  // 19: llmgw.api.v1.PlacedScaling.state:type_name -> llmgw.api.v1.ModelStanding
+	46, // 20: llmgw.api.v1.PlacedScaling.since:type_name -> google.protobuf.Timestamp
+	0,  // 21: llmgw.api.v1.TroubledReplica.state:type_name -> llmgw.api.v1.ReplicaState
+	46, // 22: llmgw.api.v1.TroubledReplica.since:type_name -> google.protobuf.Timestamp
+	46, // 23: llmgw.api.v1.CertificateExpiry.not_after:type_name -> google.protobuf.Timestamp
+	46, // 24: llmgw.api.v1.ListReplicasResponse.at:type_name -> google.protobuf.Timestamp
+	4,  // 25: llmgw.api.v1.ListReplicasResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	21, // 26: llmgw.api.v1.ListReplicasResponse.replicas:type_name -> llmgw.api.v1.Replica
+	0,  // 27: llmgw.api.v1.Replica.state:type_name -> llmgw.api.v1.ReplicaState
+	46, // 28: llmgw.api.v1.Replica.since:type_name -> google.protobuf.Timestamp
+	46, // 29: llmgw.api.v1.Replica.created_at:type_name -> google.protobuf.Timestamp
+	22, // 30: llmgw.api.v1.Replica.shards:type_name -> llmgw.api.v1.ReplicaShard
+	47, // 31: llmgw.api.v1.ReplicaShard.status:type_name -> llmgw.api.v1.NodeShard
+	46, // 32: llmgw.api.v1.ExplainPlacementResponse.at:type_name -> google.protobuf.Timestamp
+	4,  // 33: llmgw.api.v1.ExplainPlacementResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	14, // 34: llmgw.api.v1.ExplainPlacementResponse.model:type_name -> llmgw.api.v1.PlacedModel
+	25, // 35: llmgw.api.v1.ExplainPlacementResponse.need:type_name -> llmgw.api.v1.ReplicaNeed
+	31, // 36: llmgw.api.v1.ExplainPlacementResponse.next:type_name -> llmgw.api.v1.PlacementDecision
+	37, // 37: llmgw.api.v1.ExplainPlacementResponse.replicas:type_name -> llmgw.api.v1.ExplainedReplica
+	30, // 38: llmgw.api.v1.ReplicaNeed.ranks:type_name -> llmgw.api.v1.RankNeed
+	44, // 39: llmgw.api.v1.ReplicaNeed.labels:type_name -> llmgw.api.v1.ReplicaNeed.LabelsEntry
+	26, // 40: llmgw.api.v1.ReplicaNeed.memory:type_name -> llmgw.api.v1.MemoryNeed
+	2,  // 41: llmgw.api.v1.MemoryNeed.source:type_name -> llmgw.api.v1.MemorySource
+	27, // 42: llmgw.api.v1.MemoryNeed.weights:type_name -> llmgw.api.v1.WeightsSeen
+	28, // 43: llmgw.api.v1.MemoryNeed.classes:type_name -> llmgw.api.v1.ClassMemory
+	2,  // 44: llmgw.api.v1.ClassMemory.source:type_name -> llmgw.api.v1.MemorySource
+	29, // 45: llmgw.api.v1.ClassMemory.parts:type_name -> llmgw.api.v1.MemoryPart
+	32, // 46: llmgw.api.v1.PlacementDecision.shards:type_name -> llmgw.api.v1.PlacementShard
+	33, // 47: llmgw.api.v1.PlacementDecision.runners:type_name -> llmgw.api.v1.PlacementRunner
+	34, // 48: llmgw.api.v1.PlacementDecision.rejected:type_name -> llmgw.api.v1.NodeRejection
+	36, // 49: llmgw.api.v1.PlacementDecision.fabrics:type_name -> llmgw.api.v1.FabricStanding
+	35, // 50: llmgw.api.v1.NodeRejection.reasons:type_name -> llmgw.api.v1.RejectionReason
+	0,  // 51: llmgw.api.v1.ExplainedReplica.state:type_name -> llmgw.api.v1.ReplicaState
+	32, // 52: llmgw.api.v1.ExplainedReplica.shards:type_name -> llmgw.api.v1.PlacementShard
+	31, // 53: llmgw.api.v1.ExplainedReplica.today:type_name -> llmgw.api.v1.PlacementDecision
+	39, // 54: llmgw.api.v1.WhatIfRequest.add_nodes:type_name -> llmgw.api.v1.WhatIfNode
+	48, // 55: llmgw.api.v1.WhatIfNode.inventory:type_name -> google.protobuf.Struct
+	45, // 56: llmgw.api.v1.WhatIfNode.labels:type_name -> llmgw.api.v1.WhatIfNode.LabelsEntry
+	46, // 57: llmgw.api.v1.WhatIfResponse.at:type_name -> google.protobuf.Timestamp
+	4,  // 58: llmgw.api.v1.WhatIfResponse.standing:type_name -> llmgw.api.v1.PlacementStanding
+	41, // 59: llmgw.api.v1.WhatIfResponse.replicas:type_name -> llmgw.api.v1.WhatIfReplica
+	42, // 60: llmgw.api.v1.WhatIfResponse.new:type_name -> llmgw.api.v1.WhatIfNew
+	43, // 61: llmgw.api.v1.WhatIfResponse.before:type_name -> llmgw.api.v1.PlacementCapacity
+	43, // 62: llmgw.api.v1.WhatIfResponse.after:type_name -> llmgw.api.v1.PlacementCapacity
+	3,  // 63: llmgw.api.v1.WhatIfReplica.fate:type_name -> llmgw.api.v1.ReplicaFate
+	32, // 64: llmgw.api.v1.WhatIfReplica.from:type_name -> llmgw.api.v1.PlacementShard
+	31, // 65: llmgw.api.v1.WhatIfReplica.decision:type_name -> llmgw.api.v1.PlacementDecision
+	31, // 66: llmgw.api.v1.WhatIfNew.decision:type_name -> llmgw.api.v1.PlacementDecision
+	10, // 67: llmgw.api.v1.PlacementCapacity.classes:type_name -> llmgw.api.v1.CardClass
+	12, // 68: llmgw.api.v1.PlacementCapacity.fabrics:type_name -> llmgw.api.v1.FabricStatus
+	5,  // 69: llmgw.api.v1.PlacementService.GetStatus:input_type -> llmgw.api.v1.GetStatusRequest
+	19, // 70: llmgw.api.v1.PlacementService.ListReplicas:input_type -> llmgw.api.v1.ListReplicasRequest
+	23, // 71: llmgw.api.v1.PlacementService.ExplainPlacement:input_type -> llmgw.api.v1.ExplainPlacementRequest
+	38, // 72: llmgw.api.v1.PlacementService.WhatIf:input_type -> llmgw.api.v1.WhatIfRequest
+	6,  // 73: llmgw.api.v1.PlacementService.GetStatus:output_type -> llmgw.api.v1.GetStatusResponse
+	20, // 74: llmgw.api.v1.PlacementService.ListReplicas:output_type -> llmgw.api.v1.ListReplicasResponse
+	24, // 75: llmgw.api.v1.PlacementService.ExplainPlacement:output_type -> llmgw.api.v1.ExplainPlacementResponse
+	40, // 76: llmgw.api.v1.PlacementService.WhatIf:output_type -> llmgw.api.v1.WhatIfResponse
+	73, // [73:77] is the sub-list for method output_type
+	69, // [69:73] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_api_v1_placement_proto_init() }
@@ -3599,16 +4243,19 @@ func file_llmgw_api_v1_placement_proto_init() {
 	file_llmgw_api_v1_nodes_proto_init()
 	file_llmgw_api_v1_placement_proto_msgTypes[0].OneofWrappers = []any{}
 	file_llmgw_api_v1_placement_proto_msgTypes[6].OneofWrappers = []any{}
-	file_llmgw_api_v1_placement_proto_msgTypes[10].OneofWrappers = []any{}
-	file_llmgw_api_v1_placement_proto_msgTypes[16].OneofWrappers = []any{}
-	file_llmgw_api_v1_placement_proto_msgTypes[20].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[11].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[17].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[21].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[22].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[24].OneofWrappers = []any{}
+	file_llmgw_api_v1_placement_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_llmgw_api_v1_placement_proto_rawDesc), len(file_llmgw_api_v1_placement_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   37,
+			NumEnums:      4,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -58,6 +58,7 @@ type node struct {
 	shards    []engines.ShardStatus // by id; changed by what own returns
 	told      bool                  // a snapshot has shards, which is not changed any more
 	spoken    []uint64              // by shard: beats when it was last spoken of
+	weights   *Weights              // nil: it has told nothing
 }
 
 // own returns the node's shards, to change one of them. What snapshots were told
@@ -150,6 +151,9 @@ func (f *fleet) register(now time.Time, reg *registration, st *stream) (n *node,
 	case n.reg.instance != "" && n.reg.instance != reg.instance && f.silence(n, now) < f.cfg.UnreachableAfter:
 		return nil, nil, fmt.Errorf("%w %s: the agent at %s has it and was heard lately, and the one at %s asks for it with a state directory of its own; "+
 			"give one of them another id. If the first was replaced by the second, wait %v", errClash, reg.id, orUnknown(n.reg.remote), orUnknown(reg.remote), f.cfg.UnreachableAfter)
+	}
+	if n.reg.instance != reg.instance || !reg.looks {
+		n.weights = nil
 	}
 	n.hear(f.base, now)
 	f.take(n)
@@ -369,6 +373,7 @@ func (f *fleet) snapshot(n *node, now time.Time) Node {
 	return Node{
 		ID: n.id, State: n.state, Since: n.since, Heard: f.heardAt(n, now),
 		Connected: n.stream != nil, Remote: n.reg.remote, Registered: n.began, Goodbye: n.goodbye,
+		LooksForWeights: n.reg.looks, Weights: n.weights,
 		Instance: n.reg.instance, Run: n.reg.run, Boot: n.reg.boot, AgentVersion: n.reg.version,
 		Address: n.reg.address, Ports: n.reg.ports, Labels: n.reg.labels, Engines: n.reg.engines,
 		Inventory: n.reg.inventory, Reading: n.reading, Strangers: n.strangers, Skew: n.skew,

@@ -27,6 +27,12 @@
 // which there are in short; one that was lost is asked for again. So whatever is
 // lost, doubled or late, the table comes to what the agent says.
 //
+// # Weights
+//
+// [Plane.LookFor] says which weights matter. Agents that have directories of weights
+// look for those and no others, and tell what they found, which [Node.Weights] has.
+// It outlasts a stream, and is told anew on the next one.
+//
 // # Use
 //
 // [New] starts nothing. Mount [Plane.Handler] on a server that [Configure] has

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/fleet/fleetpb"
 )
 
 // State is what a node's silence amounts to.
@@ -97,9 +98,19 @@ type Node struct {
 	// Shards are all that it reports, by id, stopped and failed ones included.
 	// They are what was last heard, also of a node that is lost.
 	Shards []engines.ShardStatus
+	// LooksForWeights: its agent looks for weights when it is asked.
+	LooksForWeights bool
+	// Weights is what it found of weights, by key, as far as it has answered what
+	// [Plane.LookFor] asks for. Nil: nothing yet. Another pointer: another answer.
+	Weights *Weights
 	// Tombstones are the highest generations that it had heard of when it
 	// registered, of shards that it reports no more.
 	Tombstones map[engines.ShardID]uint64
+}
+
+// Weights is what a node found of weights, by key. It is not changed.
+type Weights struct {
+	Found map[string]*fleetpb.WeightsFound
 }
 
 // Shard returns the status of a shard of the node's.

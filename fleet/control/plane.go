@@ -40,6 +40,7 @@ type Plane struct {
 	lastCall     uint64                        // guarded by mu
 	loaded       bool                          // the journal was read since the accession; guarded by mu
 	unsaved      map[string]struct{}           // nodes; guarded by mu
+	looked       *looked                       // which weights agents look for; nil: none; guarded by mu
 	journal      chan struct{}                 // has one element when the journal is to be read now
 	ended        chan struct{}                 // closed when Run's context is done
 }

@@ -105,6 +105,10 @@ func (p *Plane) enroll(st *stream, reg *registration) error {
 		return refuse(reasonFull, err)
 	}
 	st.node = n
+	if p.looked != nil && reg.looks {
+		p.keepWanted(n)
+		st.lookFor(p.looked.message)
+	}
 	p.unregistered--
 	p.unsaved[reg.id] = struct{}{}
 	p.wakeCalls(reg.id)
@@ -153,6 +157,8 @@ func (p *Plane) other(st *stream, msg *fleetpb.ConnectRequest, now time.Time) (e
 		err = p.inventory(st, m.Inventory, now)
 	case *fleetpb.ConnectRequest_Reach:
 		err = p.reach(st, m.Reach, now)
+	case *fleetpb.ConnectRequest_Weights:
+		err = p.weights(st, m.Weights, now)
 	case *fleetpb.ConnectRequest_Goodbye:
 		p.enter(st, now, func(n *node) {
 			n.goodbye = cut("the agent ended: " + m.Goodbye.GetReason())

@@ -33,6 +33,7 @@ type registration struct {
 	reading                 engines.NodeState
 	shards                  []engines.ShardStatus
 	tombstones              map[engines.ShardID]uint64
+	looks                   bool // for weights
 }
 
 func registrationOf(k Known) *registration {
@@ -123,7 +124,7 @@ func (c Config) register(m *fleetpb.Hello, remote string) (*registration, error)
 		id: m.GetNode(), instance: m.GetInstance(), run: m.GetRun(), boot: m.GetBoot(), version: m.GetAgentVersion(),
 		cluster: m.GetCluster(), term: m.GetTerm(), at: at, remote: remote, address: m.GetAddress(),
 		ports: ports, labels: m.GetLabels(), engines: offersOf(m.GetEngines()),
-		inventory: inventory, reading: reading, shards: shards, tombstones: tombstones,
+		inventory: inventory, reading: reading, shards: shards, tombstones: tombstones, looks: m.GetLooksForWeights(),
 	}, nil
 }
 

@@ -151,12 +151,13 @@ type stream struct {
 
 	writer   sync.WaitGroup // one, while there is something to write
 	mu       sync.Mutex
-	begun    bool               // it is read and written; guarded by mu
-	busy     bool               // the writer runs; guarded by mu
-	cause    error              // why it is to end; guarded by mu
-	over     bool               // the request ends: its deadlines are out of reach; guarded by mu
-	beat     *fleetpb.Beat      // the newest that was not written; guarded by mu
-	commands []*fleetpb.Command // not written, bounded by Config.MaxCommandsPerNode; guarded by mu
+	begun    bool                     // it is read and written; guarded by mu
+	busy     bool                     // the writer runs; guarded by mu
+	cause    error                    // why it is to end; guarded by mu
+	over     bool                     // the request ends: its deadlines are out of reach; guarded by mu
+	beat     *fleetpb.Beat            // the newest that was not written; guarded by mu
+	look     *fleetpb.ConnectResponse // the newest that was not written; guarded by mu
+	commands []*fleetpb.Command       // not written, bounded by Config.MaxCommandsPerNode; guarded by mu
 }
 
 // begin has the stream read and written from now on. It is welcomed.
@@ -286,6 +287,10 @@ func (st *stream) next() *fleetpb.ConnectResponse {
 		beat := st.beat
 		st.beat = nil
 		return &fleetpb.ConnectResponse{Message: &fleetpb.ConnectResponse_Beat{Beat: beat}}
+	case st.look != nil:
+		look := st.look
+		st.look = nil
+		return look
 	case len(st.commands) > 0:
 		c := st.commands[0]
 		if st.commands = st.commands[1:]; len(st.commands) == 0 {

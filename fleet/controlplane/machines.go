@@ -9,6 +9,7 @@ import (
 
 	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/fleet/control"
+	"github.com/llmgw/llmgw/fleet/fleetpb"
 	"github.com/llmgw/llmgw/placement"
 	"github.com/llmgw/llmgw/placement/reconcile"
 	"github.com/llmgw/llmgw/storage"
@@ -19,20 +20,30 @@ import (
 type machines struct {
 	plane   *control.Plane
 	targets *targets
+	needs   *needs        // are told of each node
 	every   time.Duration // between two looks at all readings
 	wake    chan struct{} // has an element when there may be a change
 
 	mu    sync.Mutex
 	told  map[string]*reconcile.Node // guarded by mu; as the reconciler has them
+	holds map[string]*holdings       // guarded by mu; what weights nodes have, as placement has it
 	dirty map[string]bool            // guarded by mu; nodes with a change since
 	all   bool                       // guarded by mu; every node may have one
 	// looked is when all readings were looked at last; guarded by mu.
 	looked time.Time
 }
 
-func newMachines(plane *control.Plane, targets *targets, every time.Duration) *machines {
+// holdings are what weights a node has, as placement has it.
+type holdings struct {
+	of      *control.Weights // it is made of
+	weights map[string]placement.Holding
+	shared  map[string]string
+}
+
+func newMachines(plane *control.Plane, targets *targets, needs *needs, every time.Duration) *machines {
 	return &machines{
-		plane: plane, targets: targets, every: every, wake: make(chan struct{}, 1), told: map[string]*reconcile.Node{}, dirty: map[string]bool{}, all: true,
+		plane: plane, targets: targets, needs: needs, every: every, wake: make(chan struct{}, 1), told: map[string]*reconcile.Node{},
+		holds: map[string]*holdings{}, dirty: map[string]bool{}, all: true,
 	}
 }
 
@@ -101,11 +112,14 @@ func (m *machines) Changed(again bool) (changed []reconcile.Node, gone []string)
 		m.told[n.ID] = &is
 		changed = append(changed, is)
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.told)) {
-		if !seen[id] {
-			delete(m.told, id)
+	for _, id := range slices.Sorted(maps.Keys(m.holds)) {
+		if seen[id] {
+			continue
+		}
+		if m.told[id] != nil {
 			gone = append(gone, id)
 		}
+		m.forget(id)
 	}
 	m.all = false
 	clear(m.dirty)
@@ -118,7 +132,7 @@ func (m *machines) watched() (changed []reconcile.Node, gone []string) {
 		n, known := m.plane.Node(id)
 		if !known {
 			if m.told[id] != nil {
-				delete(m.told, id)
+				m.forget(id)
 				gone = append(gone, id)
 			}
 			continue
@@ -129,6 +143,42 @@ func (m *machines) watched() (changed []reconcile.Node, gone []string) {
 	}
 	clear(m.dirty)
 	return changed, gone
+}
+
+// forget forgets a node. The caller holds mu.
+func (m *machines) forget(id string) {
+	delete(m.told, id)
+	delete(m.holds, id)
+	m.needs.gone(id)
+}
+
+// holding is what weights a node has. The caller holds mu.
+func (m *machines) holding(n *control.Node) *holdings {
+	if h := m.holds[n.ID]; h != nil && h.of == n.Weights {
+		return h
+	}
+	h := &holdings{of: n.Weights}
+	if n.Weights != nil {
+		h.weights = make(map[string]placement.Holding, len(n.Weights.Found))
+		for key, f := range n.Weights.Found {
+			switch f.GetState() {
+			case fleetpb.WeightsState_WEIGHTS_STATE_PRESENT:
+				if f.GetShared() == "" {
+					h.weights[key] = placement.Holds
+					continue
+				}
+				if h.shared == nil {
+					h.shared = make(map[string]string)
+				}
+				h.shared[key] = f.GetShared()
+			case fleetpb.WeightsState_WEIGHTS_STATE_ABSENT, fleetpb.WeightsState_WEIGHTS_STATE_PARTIAL:
+				h.weights[key] = placement.Lacks
+			default: // whether they are there is not known
+			}
+		}
+	}
+	m.holds[n.ID] = h
+	return h
 }
 
 // unmoved is alike for a node of which nothing was made yet, where that can be told
@@ -199,7 +249,7 @@ func same(a, b *int) bool {
 	return *a == *b
 }
 
-// node is a node as placement sees it.
+// node is a node as placement sees it. The caller holds mu.
 func (m *machines) node(n *control.Node) reconcile.Node {
 	hardware := n.Hardware()
 	out := reconcile.Node{
@@ -238,6 +288,9 @@ func (m *machines) node(n *control.Node) reconcile.Node {
 	if hardware != nil {
 		out.Unfit = unfit(hardware)
 	}
+	holds := m.holding(n)
+	out.Weights, out.WeightsShared = holds.weights, holds.shared
+	m.needs.note(n, &out.Node)
 	return out
 }
 

@@ -127,6 +127,9 @@ func (p *placements) ExplainPlacement(_ context.Context, req *apipb.ExplainPlace
 	out := &apipb.ExplainPlacementResponse{At: moment(s.View), Standing: standing, Model: modelViews(s)[e.Model.Name]}
 	if e.Next != nil {
 		out.Need, out.Next = needView(&e.Model.Wish), decisionView(e.Next, true)
+		if entry := p.entry(e.Model.Name); entry != nil {
+			out.Need.Memory = memoryView(p.plane.needs.need(entry))
+		}
 	}
 	for _, r := range e.Placed {
 		view := &apipb.ExplainedReplica{Replica: r.Replica.ID, State: replicaState(r.Replica.State), Shards: placesView(r.Replica.Row.Shards), Same: r.Same}
@@ -141,6 +144,19 @@ func (p *placements) ExplainPlacement(_ context.Context, req *apipb.ExplainPlace
 		out.Replicas = append(out.Replicas, view)
 	}
 	return out, nil
+}
+
+// entry is a model of the catalog; nil: it has none of that name.
+func (p *placements) entry(name string) *catalog.Model {
+	c, _ := p.plane.press.catalog.Catalog()
+	if c == nil {
+		return nil
+	}
+	m, known := c.Resolve(name)
+	if !known || m.Profile == nil {
+		return nil
+	}
+	return m
 }
 
 // notRun says why nothing is placed of a model, with what is.
@@ -163,7 +179,7 @@ func (p *placements) notRun(s *reconcile.Snapshot, name string) error {
 }
 
 // WhatIf implements [api.Placement].
-func (p *placements) WhatIf(_ context.Context, req *apipb.WhatIfRequest) (*apipb.WhatIfResponse, error) {
+func (p *placements) WhatIf(ctx context.Context, req *apipb.WhatIfRequest) (*apipb.WhatIfResponse, error) {
 	s, standing, err := p.snapshot()
 	if err != nil {
 		return nil, err
@@ -178,7 +194,7 @@ func (p *placements) WhatIf(_ context.Context, req *apipb.WhatIfRequest) (*apipb
 	}
 	var warnings []string
 	if text := req.GetAddModels(); text != "" {
-		if change.Models, warnings, err = p.newModels(s, req.GetAddModelsFile(), text); err != nil {
+		if change.Models, warnings, err = p.newModels(ctx, s, req.GetAddModelsFile(), text); err != nil {
 			return nil, api.Invalid(err)
 		}
 	}
@@ -231,11 +247,18 @@ func newNode(in *apipb.WhatIfNode) (placement.Node, error) {
 }
 
 // newModels are models that would be wanted.
-func (p *placements) newModels(s *reconcile.Snapshot, file, text string) (wanted []reconcile.Wanted, warnings []string, err error) {
+func (p *placements) newModels(ctx context.Context, s *reconcile.Snapshot, file, text string) (wanted []reconcile.Wanted, warnings []string, err error) {
 	d, err := catalog.Parse(file, []byte(text))
 	if err != nil {
 		return nil, nil, err
 	}
+	var looked []*catalog.Model
+	for i := range d.Models {
+		if d.Models[i].Profile != nil {
+			looked = append(looked, &d.Models[i])
+		}
+	}
+	p.plane.needs.await(ctx, lookPatience, looked...)
 	for i := range d.Models {
 		m := &d.Models[i]
 		wish, runs, err := p.plane.placing.WishFor(m)
@@ -249,6 +272,7 @@ func (p *placements) newModels(s *reconcile.Snapshot, file, text string) (wanted
 			warnings = append(warnings, fmt.Sprintf("model %q wants no replica (scaling.min); the answer is for one", m.Name))
 			count = 1
 		}
+		wish = p.plane.needs.over(m, wish)
 		if err := s.Cluster.Fits(wish); err != nil {
 			warnings = append(warnings, err.Error())
 		}

@@ -25,9 +25,9 @@ func statusView(s *reconcile.Snapshot) *apipb.GetStatusResponse {
 	for _, class := range out.GetClasses() {
 		viewCards(class, s.Cluster)
 	}
-	held := heldIn(s)
+	held, there := heldIn(s), weightsIn(s)
 	for _, fabric := range out.GetFabrics() {
-		fabric.Holds = namedCounts(held[fabric.GetFabric()])
+		fabric.Holds, fabric.Weights = namedCounts(held[fabric.GetFabric()]), there[fabric.GetFabric()]
 	}
 	models := modelViews(s)
 	for _, name := range slices.Sorted(maps.Keys(models)) {

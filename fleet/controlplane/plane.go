@@ -25,6 +25,7 @@ type Plane struct {
 
 	// What follows is nil where nothing is placed.
 	machines *machines
+	needs    *needs
 	press    *press
 	placing  *reconcile.Loop
 }
@@ -67,7 +68,8 @@ func New(cfg Config, deps Deps) (*Plane, error) {
 
 // place makes what brings the machines to what is wanted.
 func (p *Plane) place(cfg Config, deps Deps) (err error) {
-	p.machines = newMachines(p.control, p.targets, cfg.Reconcile.Interval)
+	p.needs = newNeeds(p.control, cfg.Reconcile.Interval)
+	p.machines = newMachines(p.control, p.targets, p.needs, cfg.Reconcile.Interval)
 	orders := &dispatcher{plane: p.control, store: deps.Store, authority: p.authority, timeout: cfg.StoreTimeout, log: deps.Logger}
 	publisher, err := feed.NewPublisher(cfg.feed(), feed.PublisherDeps{
 		Outranked: func(router string, term uint64) { p.authority.Outranked("router "+router, term) },
@@ -80,6 +82,7 @@ func (p *Plane) place(cfg Config, deps Deps) (err error) {
 	p.authority.begun, p.authority.ended = p.press.term, publisher.Resign
 	p.placing, err = reconcile.New(cfg.reconcile(), reconcile.Deps{
 		Authority: p.authority, Rows: orders, Dispatcher: orders, Nodes: p.machines, Catalog: p.press, Use: use{p.press}, Sink: p.press, Scaled: deps.Scaled,
+		Needs:  p.needs,
 		Core:   reconcile.CoreDeps{Shape: deps.Shape, NewID: replicaID, NewSecret: rand.Text},
 		Logger: deps.Logger, Registerer: deps.Registerer,
 	})

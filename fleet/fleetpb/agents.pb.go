@@ -111,6 +111,7 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Inventory
 	//	*ConnectRequest_Goodbye
 	//	*ConnectRequest_Reach
+	//	*ConnectRequest_Weights
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -216,6 +217,15 @@ func (x *ConnectRequest) GetReach() *Reach {
 	return nil
 }
 
+func (x *ConnectRequest) GetWeights() *Weights {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Weights); ok {
+			return x.Weights
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -255,6 +265,11 @@ type ConnectRequest_Reach struct {
 	Reach *Reach `protobuf:"bytes,7,opt,name=reach,proto3,oneof"`
 }
 
+type ConnectRequest_Weights struct {
+	// Weights says what was found of weights that are looked for.
+	Weights *Weights `protobuf:"bytes,8,opt,name=weights,proto3,oneof"`
+}
+
 func (*ConnectRequest_Hello) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Heartbeat) isConnectRequest_Message() {}
@@ -269,6 +284,8 @@ func (*ConnectRequest_Goodbye) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Reach) isConnectRequest_Message() {}
 
+func (*ConnectRequest_Weights) isConnectRequest_Message() {}
+
 // ConnectResponse is one message to an agent.
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -277,6 +294,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Welcome
 	//	*ConnectResponse_Command
 	//	*ConnectResponse_Beat
+	//	*ConnectResponse_Look
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -346,6 +364,15 @@ func (x *ConnectResponse) GetBeat() *Beat {
 	return nil
 }
 
+func (x *ConnectResponse) GetLook() *Look {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Look); ok {
+			return x.Look
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -365,11 +392,19 @@ type ConnectResponse_Beat struct {
 	Beat *Beat `protobuf:"bytes,3,opt,name=beat,proto3,oneof"`
 }
 
+type ConnectResponse_Look struct {
+	// Look says which weights are to be looked for. Only to an agent that does:
+	// Hello.looks_for_weights.
+	Look *Look `protobuf:"bytes,4,opt,name=look,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Command) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Beat) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Look) isConnectResponse_Message() {}
 
 // Hello is who an agent is, all of its hardware, and all of its shards.
 type Hello struct {
@@ -410,9 +445,12 @@ type Hello struct {
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Generations that were heard of and are not among shards: what is lower is
 	// answered stale.
-	Tombstones    []*Tombstone `protobuf:"bytes,19,rep,name=tombstones,proto3" json:"tombstones,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tombstones []*Tombstone `protobuf:"bytes,19,rep,name=tombstones,proto3" json:"tombstones,omitempty"`
+	// Its configuration names directories of weights, in which it looks for those that
+	// it is asked about.
+	LooksForWeights bool `protobuf:"varint,20,opt,name=looks_for_weights,json=looksForWeights,proto3" json:"looks_for_weights,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -576,6 +614,13 @@ func (x *Hello) GetTombstones() []*Tombstone {
 		return x.Tombstones
 	}
 	return nil
+}
+
+func (x *Hello) GetLooksForWeights() bool {
+	if x != nil {
+		return x.LooksForWeights
+	}
+	return false
 }
 
 // PortRange is ports, both ends in it.
@@ -1794,7 +1839,7 @@ var File_llmgw_fleet_v1_agents_proto protoreflect.FileDescriptor
 
 const file_llmgw_fleet_v1_agents_proto_rawDesc = "" +
 	"\n" +
-	"\x1bllmgw/fleet/v1/agents.proto\x12\x0ellmgw.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1ellmgw/fleet/v1/inventory.proto\x1a\x1allmgw/fleet/v1/shard.proto\"\x8d\x03\n" +
+	"\x1bllmgw/fleet/v1/agents.proto\x12\x0ellmgw.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1ellmgw/fleet/v1/inventory.proto\x1a\x1allmgw/fleet/v1/shard.proto\x1a\x1cllmgw/fleet/v1/weights.proto\"\xc2\x03\n" +
 	"\x0eConnectRequest\x12-\n" +
 	"\x05hello\x18\x01 \x01(\v2\x15.llmgw.fleet.v1.HelloH\x00R\x05hello\x129\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x19.llmgw.fleet.v1.HeartbeatH\x00R\theartbeat\x125\n" +
@@ -1802,13 +1847,15 @@ const file_llmgw_fleet_v1_agents_proto_rawDesc = "" +
 	"\x06answer\x18\x04 \x01(\v2\x16.llmgw.fleet.v1.AnswerH\x00R\x06answer\x129\n" +
 	"\tinventory\x18\x05 \x01(\v2\x19.llmgw.fleet.v1.InventoryH\x00R\tinventory\x123\n" +
 	"\agoodbye\x18\x06 \x01(\v2\x17.llmgw.fleet.v1.GoodbyeH\x00R\agoodbye\x12-\n" +
-	"\x05reach\x18\a \x01(\v2\x15.llmgw.fleet.v1.ReachH\x00R\x05reachB\t\n" +
-	"\amessage\"\xb2\x01\n" +
+	"\x05reach\x18\a \x01(\v2\x15.llmgw.fleet.v1.ReachH\x00R\x05reach\x123\n" +
+	"\aweights\x18\b \x01(\v2\x17.llmgw.fleet.v1.WeightsH\x00R\aweightsB\t\n" +
+	"\amessage\"\xde\x01\n" +
 	"\x0fConnectResponse\x123\n" +
 	"\awelcome\x18\x01 \x01(\v2\x17.llmgw.fleet.v1.WelcomeH\x00R\awelcome\x123\n" +
 	"\acommand\x18\x02 \x01(\v2\x17.llmgw.fleet.v1.CommandH\x00R\acommand\x12*\n" +
-	"\x04beat\x18\x03 \x01(\v2\x14.llmgw.fleet.v1.BeatH\x00R\x04beatB\t\n" +
-	"\amessage\"\x96\x06\n" +
+	"\x04beat\x18\x03 \x01(\v2\x14.llmgw.fleet.v1.BeatH\x00R\x04beat\x12*\n" +
+	"\x04look\x18\x04 \x01(\v2\x14.llmgw.fleet.v1.LookH\x00R\x04lookB\t\n" +
+	"\amessage\"\xc2\x06\n" +
 	"\x05Hello\x12%\n" +
 	"\x0eprotocol_least\x18\x01 \x01(\rR\rprotocolLeast\x12#\n" +
 	"\rprotocol_most\x18\x02 \x01(\rR\fprotocolMost\x12\x12\n" +
@@ -1832,7 +1879,8 @@ const file_llmgw_fleet_v1_agents_proto_rawDesc = "" +
 	"\x06labels\x18\x12 \x03(\v2!.llmgw.fleet.v1.Hello.LabelsEntryR\x06labels\x129\n" +
 	"\n" +
 	"tombstones\x18\x13 \x03(\v2\x19.llmgw.fleet.v1.TombstoneR\n" +
-	"tombstones\x1a9\n" +
+	"tombstones\x12*\n" +
+	"\x11looks_for_weights\x18\x14 \x01(\bR\x0flooksForWeights\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
@@ -1997,11 +2045,13 @@ var file_llmgw_fleet_v1_agents_proto_goTypes = []any{
 	nil,                           // 20: llmgw.fleet.v1.Hello.LabelsEntry
 	(*ShardStatus)(nil),           // 21: llmgw.fleet.v1.ShardStatus
 	(*Inventory)(nil),             // 22: llmgw.fleet.v1.Inventory
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*NodeState)(nil),             // 24: llmgw.fleet.v1.NodeState
-	(ShardState)(0),               // 25: llmgw.fleet.v1.ShardState
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*ShardSpec)(nil),             // 27: llmgw.fleet.v1.ShardSpec
+	(*Weights)(nil),               // 23: llmgw.fleet.v1.Weights
+	(*Look)(nil),                  // 24: llmgw.fleet.v1.Look
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*NodeState)(nil),             // 26: llmgw.fleet.v1.NodeState
+	(ShardState)(0),               // 27: llmgw.fleet.v1.ShardState
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*ShardSpec)(nil),             // 29: llmgw.fleet.v1.ShardSpec
 }
 var file_llmgw_fleet_v1_agents_proto_depIdxs = []int32{
 	3,  // 0: llmgw.fleet.v1.ConnectRequest.hello:type_name -> llmgw.fleet.v1.Hello
@@ -2011,42 +2061,44 @@ var file_llmgw_fleet_v1_agents_proto_depIdxs = []int32{
 	22, // 4: llmgw.fleet.v1.ConnectRequest.inventory:type_name -> llmgw.fleet.v1.Inventory
 	12, // 5: llmgw.fleet.v1.ConnectRequest.goodbye:type_name -> llmgw.fleet.v1.Goodbye
 	5,  // 6: llmgw.fleet.v1.ConnectRequest.reach:type_name -> llmgw.fleet.v1.Reach
-	13, // 7: llmgw.fleet.v1.ConnectResponse.welcome:type_name -> llmgw.fleet.v1.Welcome
-	15, // 8: llmgw.fleet.v1.ConnectResponse.command:type_name -> llmgw.fleet.v1.Command
-	14, // 9: llmgw.fleet.v1.ConnectResponse.beat:type_name -> llmgw.fleet.v1.Beat
-	23, // 10: llmgw.fleet.v1.Hello.at:type_name -> google.protobuf.Timestamp
-	6,  // 11: llmgw.fleet.v1.Hello.engines:type_name -> llmgw.fleet.v1.EngineOffer
-	22, // 12: llmgw.fleet.v1.Hello.inventory:type_name -> llmgw.fleet.v1.Inventory
-	24, // 13: llmgw.fleet.v1.Hello.state:type_name -> llmgw.fleet.v1.NodeState
-	21, // 14: llmgw.fleet.v1.Hello.shards:type_name -> llmgw.fleet.v1.ShardStatus
-	20, // 15: llmgw.fleet.v1.Hello.labels:type_name -> llmgw.fleet.v1.Hello.LabelsEntry
-	7,  // 16: llmgw.fleet.v1.Hello.tombstones:type_name -> llmgw.fleet.v1.Tombstone
-	4,  // 17: llmgw.fleet.v1.Reach.ports:type_name -> llmgw.fleet.v1.PortRange
-	23, // 18: llmgw.fleet.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	24, // 19: llmgw.fleet.v1.Heartbeat.state:type_name -> llmgw.fleet.v1.NodeState
-	9,  // 20: llmgw.fleet.v1.Heartbeat.shards:type_name -> llmgw.fleet.v1.ShardBrief
-	10, // 21: llmgw.fleet.v1.Heartbeat.strangers:type_name -> llmgw.fleet.v1.PortHeld
-	25, // 22: llmgw.fleet.v1.ShardBrief.state:type_name -> llmgw.fleet.v1.ShardState
-	0,  // 23: llmgw.fleet.v1.Answer.result:type_name -> llmgw.fleet.v1.Result
-	21, // 24: llmgw.fleet.v1.Answer.status:type_name -> llmgw.fleet.v1.ShardStatus
-	26, // 25: llmgw.fleet.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	26, // 26: llmgw.fleet.v1.Welcome.unreachable_after:type_name -> google.protobuf.Duration
-	26, // 27: llmgw.fleet.v1.Welcome.lost_after:type_name -> google.protobuf.Duration
-	23, // 28: llmgw.fleet.v1.Welcome.at:type_name -> google.protobuf.Timestamp
-	4,  // 29: llmgw.fleet.v1.Welcome.port_range:type_name -> llmgw.fleet.v1.PortRange
-	27, // 30: llmgw.fleet.v1.Command.start:type_name -> llmgw.fleet.v1.ShardSpec
-	16, // 31: llmgw.fleet.v1.Command.stop:type_name -> llmgw.fleet.v1.StopShard
-	17, // 32: llmgw.fleet.v1.Command.drain:type_name -> llmgw.fleet.v1.DrainShard
-	18, // 33: llmgw.fleet.v1.Command.sleep:type_name -> llmgw.fleet.v1.SleepShard
-	19, // 34: llmgw.fleet.v1.Command.wake:type_name -> llmgw.fleet.v1.WakeShard
-	26, // 35: llmgw.fleet.v1.StopShard.drain:type_name -> google.protobuf.Duration
-	1,  // 36: llmgw.fleet.v1.AgentService.Connect:input_type -> llmgw.fleet.v1.ConnectRequest
-	2,  // 37: llmgw.fleet.v1.AgentService.Connect:output_type -> llmgw.fleet.v1.ConnectResponse
-	37, // [37:38] is the sub-list for method output_type
-	36, // [36:37] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	23, // 7: llmgw.fleet.v1.ConnectRequest.weights:type_name -> llmgw.fleet.v1.Weights
+	13, // 8: llmgw.fleet.v1.ConnectResponse.welcome:type_name -> llmgw.fleet.v1.Welcome
+	15, // 9: llmgw.fleet.v1.ConnectResponse.command:type_name -> llmgw.fleet.v1.Command
+	14, // 10: llmgw.fleet.v1.ConnectResponse.beat:type_name -> llmgw.fleet.v1.Beat
+	24, // 11: llmgw.fleet.v1.ConnectResponse.look:type_name -> llmgw.fleet.v1.Look
+	25, // 12: llmgw.fleet.v1.Hello.at:type_name -> google.protobuf.Timestamp
+	6,  // 13: llmgw.fleet.v1.Hello.engines:type_name -> llmgw.fleet.v1.EngineOffer
+	22, // 14: llmgw.fleet.v1.Hello.inventory:type_name -> llmgw.fleet.v1.Inventory
+	26, // 15: llmgw.fleet.v1.Hello.state:type_name -> llmgw.fleet.v1.NodeState
+	21, // 16: llmgw.fleet.v1.Hello.shards:type_name -> llmgw.fleet.v1.ShardStatus
+	20, // 17: llmgw.fleet.v1.Hello.labels:type_name -> llmgw.fleet.v1.Hello.LabelsEntry
+	7,  // 18: llmgw.fleet.v1.Hello.tombstones:type_name -> llmgw.fleet.v1.Tombstone
+	4,  // 19: llmgw.fleet.v1.Reach.ports:type_name -> llmgw.fleet.v1.PortRange
+	25, // 20: llmgw.fleet.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	26, // 21: llmgw.fleet.v1.Heartbeat.state:type_name -> llmgw.fleet.v1.NodeState
+	9,  // 22: llmgw.fleet.v1.Heartbeat.shards:type_name -> llmgw.fleet.v1.ShardBrief
+	10, // 23: llmgw.fleet.v1.Heartbeat.strangers:type_name -> llmgw.fleet.v1.PortHeld
+	27, // 24: llmgw.fleet.v1.ShardBrief.state:type_name -> llmgw.fleet.v1.ShardState
+	0,  // 25: llmgw.fleet.v1.Answer.result:type_name -> llmgw.fleet.v1.Result
+	21, // 26: llmgw.fleet.v1.Answer.status:type_name -> llmgw.fleet.v1.ShardStatus
+	28, // 27: llmgw.fleet.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	28, // 28: llmgw.fleet.v1.Welcome.unreachable_after:type_name -> google.protobuf.Duration
+	28, // 29: llmgw.fleet.v1.Welcome.lost_after:type_name -> google.protobuf.Duration
+	25, // 30: llmgw.fleet.v1.Welcome.at:type_name -> google.protobuf.Timestamp
+	4,  // 31: llmgw.fleet.v1.Welcome.port_range:type_name -> llmgw.fleet.v1.PortRange
+	29, // 32: llmgw.fleet.v1.Command.start:type_name -> llmgw.fleet.v1.ShardSpec
+	16, // 33: llmgw.fleet.v1.Command.stop:type_name -> llmgw.fleet.v1.StopShard
+	17, // 34: llmgw.fleet.v1.Command.drain:type_name -> llmgw.fleet.v1.DrainShard
+	18, // 35: llmgw.fleet.v1.Command.sleep:type_name -> llmgw.fleet.v1.SleepShard
+	19, // 36: llmgw.fleet.v1.Command.wake:type_name -> llmgw.fleet.v1.WakeShard
+	28, // 37: llmgw.fleet.v1.StopShard.drain:type_name -> google.protobuf.Duration
+	1,  // 38: llmgw.fleet.v1.AgentService.Connect:input_type -> llmgw.fleet.v1.ConnectRequest
+	2,  // 39: llmgw.fleet.v1.AgentService.Connect:output_type -> llmgw.fleet.v1.ConnectResponse
+	39, // [39:40] is the sub-list for method output_type
+	38, // [38:39] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_fleet_v1_agents_proto_init() }
@@ -2056,6 +2108,7 @@ func file_llmgw_fleet_v1_agents_proto_init() {
 	}
 	file_llmgw_fleet_v1_inventory_proto_init()
 	file_llmgw_fleet_v1_shard_proto_init()
+	file_llmgw_fleet_v1_weights_proto_init()
 	file_llmgw_fleet_v1_agents_proto_msgTypes[0].OneofWrappers = []any{
 		(*ConnectRequest_Hello)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
@@ -2064,11 +2117,13 @@ func file_llmgw_fleet_v1_agents_proto_init() {
 		(*ConnectRequest_Inventory)(nil),
 		(*ConnectRequest_Goodbye)(nil),
 		(*ConnectRequest_Reach)(nil),
+		(*ConnectRequest_Weights)(nil),
 	}
 	file_llmgw_fleet_v1_agents_proto_msgTypes[1].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
 		(*ConnectResponse_Command)(nil),
 		(*ConnectResponse_Beat)(nil),
+		(*ConnectResponse_Look)(nil),
 	}
 	file_llmgw_fleet_v1_agents_proto_msgTypes[2].OneofWrappers = []any{}
 	file_llmgw_fleet_v1_agents_proto_msgTypes[8].OneofWrappers = []any{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/engines"
+	"github.com/llmgw/llmgw/fleet/fleetpb"
 )
 
 // Config is a fleet of fake agents. Zero fields have the default that they name.
@@ -27,6 +28,11 @@ type Config struct {
 	// Shards says what runs on a node already, as behind a restart of its agent.
 	// Default: nothing. Such shards are not counted by [Agent.Starts].
 	Shards func(node string) []engines.ShardStatus
+	// Engines are those that nodes say they can launch. Default: sim.
+	Engines []engines.Name
+	// Weights says what a node finds of weights that it is asked for; nil: it does not
+	// answer. Default: no node looks for weights.
+	Weights func(node string, wanted *fleetpb.WeightsWanted) *fleetpb.WeightsFound
 	// LoadTime is how long a shard takes from its start until it is ready, WakeTime one
 	// that slept, and StopTime from the order until it is stopped. Default 0: at once.
 	LoadTime, WakeTime, StopTime time.Duration

@@ -157,13 +157,25 @@ func (a *Agent) beat(sequence uint64) *fleetpb.ConnectRequest {
 	return &fleetpb.ConnectRequest{Message: &fleetpb.ConnectRequest_Heartbeat{Heartbeat: h}}
 }
 
+// offers are the engines that the node can launch.
+func (a *Agent) offers() (out []*fleetpb.EngineOffer) {
+	if len(a.cfg.Engines) == 0 {
+		return []*fleetpb.EngineOffer{{Engine: string(engines.Sim)}}
+	}
+	for _, name := range a.cfg.Engines {
+		out = append(out, &fleetpb.EngineOffer{Engine: string(name)})
+	}
+	return out
+}
+
 // hello registers; a.mu is held.
 func (a *Agent) hello() *fleetpb.ConnectRequest {
 	h := &fleetpb.Hello{
 		ProtocolLeast: 1, ProtocolMost: 1, Node: a.id, Instance: a.id + "-instance", Run: a.runName(), AgentVersion: "fleettest",
 		Boot: a.inv.Host.BootID, Term: a.term, At: convert.TimeToWire(time.Now()), Address: a.id, PortFirst: a.ports.GetFirst(), PortLast: a.ports.GetLast(),
-		Engines:   []*fleetpb.EngineOffer{{Engine: string(engines.Sim)}},
+		Engines:   a.offers(),
 		Inventory: convert.InventoryToWire(a.inv), State: convert.NodeStateToWire(a.inv.State),
+		LooksForWeights: a.cfg.Weights != nil,
 	}
 	if a.cluster != "" {
 		h.Cluster = &a.cluster

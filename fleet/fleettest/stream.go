@@ -165,6 +165,8 @@ func (a *Agent) handle(m *fleetpb.ConnectResponse) {
 	switch {
 	case m.GetCommand() != nil:
 		a.send(&fleetpb.ConnectRequest{Message: &fleetpb.ConnectRequest_Answer{Answer: a.command(m.GetCommand())}})
+	case m.GetLook() != nil:
+		a.look(m.GetLook())
 	case m.GetBeat() != nil:
 		a.lastBeat = time.Now()
 		if a.cfg.Beat != nil && m.GetBeat().GetSequence() == a.sequence {
@@ -176,6 +178,18 @@ func (a *Agent) handle(m *fleetpb.ConnectResponse) {
 			}
 		}
 	}
+}
+
+// look answers what is asked about weights, as far as the node does; a.mu is held.
+func (a *Agent) look(l *fleetpb.Look) {
+	var found []*fleetpb.WeightsFound
+	for _, wanted := range l.GetWanted() {
+		if f := a.cfg.Weights(a.id, wanted); f != nil {
+			f.Key = wanted.GetKey()
+			found = append(found, f)
+		}
+	}
+	a.send(&fleetpb.ConnectRequest{Message: &fleetpb.ConnectRequest_Weights{Weights: &fleetpb.Weights{Found: found}}})
 }
 
 // send hands a message to the stream, if there is one, with what faults make of it;

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/llmgw/llmgw/engines"
@@ -23,6 +25,9 @@ type Inputs struct {
 	// upgrade that does not accept an entry: what runs of them is let be, and is not
 	// published. It goes with Catalog.
 	Aside []string
+	// Needs are what is known of the memory that replicas take beside what the
+	// catalog states. They replace all that was known before. Nil: as before.
+	Needs []Need
 	// Nodes are those that are not as they were. Gone are the ids of nodes that
 	// are not known any more.
 	Nodes []Node
@@ -49,6 +54,45 @@ type Node struct {
 	// Unfit are the cards from which what runs there has to go, by id, with why:
 	// those that are excluded, and those whose engines have to be started anew.
 	Unfit map[string]string
+}
+
+// Need is what is known of the memory that a replica of a model takes, where its
+// entry states none.
+type Need struct {
+	Model string
+	// Command is the [Fingerprint] of the profile that it is known of: it says nothing
+	// of another one.
+	Command string
+	// CardBytes and ByClass are as in [placement.Need].
+	CardBytes engines.Opt[uint64]
+	ByClass   map[string]placement.ClassNeed
+	// HostBytes is what a rank takes of its node's own memory.
+	HostBytes engines.Opt[uint64]
+	// Looking: nodes are being asked whether they have the weights, and not all have
+	// answered. A replica that is missing waits for them, for some seconds at most: they
+	// say where it had better go, and what it needs.
+	Looking bool
+}
+
+// Over returns the wish with what is known where it states nothing.
+func (n *Need) Over(w placement.Wish) placement.Wish {
+	if _, stated := w.Need.CardBytes.Get(); !stated {
+		w.Need.CardBytes, w.Need.ByClass = n.CardBytes, n.ByClass
+	}
+	if bytes, known := n.HostBytes.Get(); known {
+		w.Need.Ranks = slices.Clone(w.Need.Ranks)
+		for i := range w.Need.Ranks {
+			if w.Need.Ranks[i].HostBytes == 0 {
+				w.Need.Ranks[i].HostBytes = bytes
+			}
+		}
+	}
+	return w
+}
+
+// equal reports whether two needs ask for the same.
+func (n *Need) equal(o *Need) bool {
+	return n.Command == o.Command && n.CardBytes == o.CardBytes && n.HostBytes == o.HostBytes && maps.Equal(n.ByClass, o.ByClass)
 }
 
 // Ref names one start of a replica.

@@ -69,6 +69,15 @@ type UseSource interface {
 	C() <-chan struct{}
 }
 
+// NeedSource knows what replicas take. Its methods must not block.
+type NeedSource interface {
+	// Needs returns what is known of each model of a catalog, by how everything stood
+	// after the last step; nil: nothing has changed. After again it is told anew.
+	Needs(wanted *catalog.Catalog, stood *View, again bool) []Need
+	// C has an element when there may be a change.
+	C() <-chan struct{}
+}
+
 // EndpointSink gets what routers may use, and what they may tell who asks for the rest.
 type EndpointSink interface {
 	// SetEndpoints replaces all endpoints. It must not block, and may keep the
@@ -88,7 +97,9 @@ type Deps struct {
 	Catalog    CatalogSource // required
 	Use        UseSource     // required
 	Sink       EndpointSink  // required
-	Core       CoreDeps
+	// Needs knows what the catalog does not state. Nil: nothing is known.
+	Needs NeedSource
+	Core  CoreDeps
 	// Scaled is told of each decision that changed how many replicas of a model are
 	// wanted. It must not block. Nil: nobody is.
 	Scaled func(Scaled)
@@ -154,7 +165,11 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	clock := newAwake(2 * l.cfg.Interval)
 	diary := diary{log: l.log, told: map[string]told{}}
-	loaded := false
+	loaded, stood := false, l.View()
+	var needs <-chan struct{}
+	if l.deps.Needs != nil {
+		needs = l.deps.Needs.C()
+	}
 	for {
 		leads, session := l.deps.Authority.Leads()
 		if l.begin(session) {
@@ -170,7 +185,11 @@ func (l *Loop) Run(ctx context.Context) error {
 		in.Catalog, in.Aside = l.deps.Catalog.Catalog()
 		in.Use = l.deps.Use.Use(l.drained())
 		in.Demand = l.deps.Use.Demand()
+		if l.deps.Needs != nil && in.Catalog != nil {
+			in.Needs = l.deps.Needs.Needs(in.Catalog, stood, in.Rows != nil)
+		}
 		decided, view := l.step(clock.now(), in)
+		stood = view
 		if decided.Changed {
 			l.deps.Sink.SetEndpoints(decided.Endpoints)
 		}
@@ -186,19 +205,15 @@ func (l *Loop) Run(ctx context.Context) error {
 		for _, o := range decided.Orders {
 			orders.Go(func() { l.dispatch(ctx, session, o) })
 		}
-		var again <-chan time.Time
-		if decided.Again > 0 {
-			again = time.After(decided.Again)
-		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.wake:
-		case <-again:
 		case <-ticker.C:
 		case <-l.deps.Nodes.C():
 		case <-l.deps.Catalog.C():
 		case <-l.deps.Use.C():
+		case <-needs:
 		}
 	}
 }

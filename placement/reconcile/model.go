@@ -31,12 +31,17 @@ type model struct {
 	prewarm     string    // what raises the floor; empty: nothing does
 	profile     engines.Profile
 	fingerprint string
-	wish        placement.Wish
+	stated      placement.Wish // as the entry has it
+	need        Need           // what is known besides
+	wish        placement.Wish // both
 	problem     string
 	// askAgain is when the shape is asked for again, of entry: its adapter did not
 	// answer. Zero: it has.
 	askAgain time.Time
 	entry    catalog.Model
+	// waited is since when a replica that is missing waits for what nodes say of the
+	// weights; zero: none does.
+	waited time.Time
 
 	// failures in a row; after is when the next start may be tried.
 	failures int
@@ -95,7 +100,7 @@ func (c *Core) setCatalog(cat *catalog.Catalog) {
 func (c *Core) want(m *model, entry *catalog.Model) {
 	m.problem, m.unplaced, m.askAgain, m.entry = "", nil, time.Time{}, catalog.Model{}
 	m.scaling, m.floorAt = catalog.Scaling{}, time.Time{}
-	m.fingerprint, m.profile, m.wish = "", engines.Profile{}, placement.Wish{}
+	m.fingerprint, m.profile, m.stated, m.wish = "", engines.Profile{}, placement.Wish{}, placement.Wish{}
 	profile, is := entry.RunProfile()
 	if !is {
 		return
@@ -113,7 +118,54 @@ func (c *Core) want(m *model, entry *catalog.Model) {
 		}
 		return
 	}
-	m.wish = wishOf(entry, m.profile, shape)
+	m.stated = wishOf(entry, m.profile, shape)
+	m.takeNeed()
+}
+
+// takeNeed sets what is wished for by what is known of the need.
+func (m *model) takeNeed() {
+	m.wish = m.stated
+	if m.need.Command == m.fingerprint && m.problem == "" {
+		m.wish = m.need.Over(m.stated)
+	}
+}
+
+// setNeeds takes what is known of needs.
+func (c *Core) setNeeds(needs []Need) {
+	known := make(map[string]*Need, len(needs))
+	for i := range needs {
+		known[needs[i].Model] = &needs[i]
+	}
+	for _, m := range c.models {
+		next := known[m.name]
+		if next == nil {
+			next = &Need{}
+		}
+		was := m.need
+		m.need = *next
+		if was.equal(next) || m.fingerprint == "" {
+			continue
+		}
+		m.takeNeed()
+		m.unplaced = nil // of another need
+	}
+}
+
+// lookGrace is how long a replica that is missing waits for nodes that are asked
+// for the weights of its model: a filer that answers at all has answered by then.
+const lookGrace = 10 * time.Second
+
+// waits reports whether a replica that is missing is to wait for what nodes say of
+// its weights.
+func (c *Core) waits(m *model) bool {
+	if !m.need.Looking || m.need.Command != m.fingerprint {
+		m.waited = time.Time{}
+		return false
+	}
+	if m.waited.IsZero() {
+		m.waited = c.now
+	}
+	return c.now.Sub(m.waited) < lookGrace
 }
 
 // shape returns what a replica of the profile needs.
@@ -142,7 +194,7 @@ func EvenShape(p engines.Profile) (engines.Shape, error) {
 
 // wishOf is what the solver is asked for.
 func wishOf(entry *catalog.Model, p engines.Profile, shape engines.Shape) placement.Wish {
-	w := placement.Wish{Model: entry.Name, WeightsKey: entry.Source, Need: placement.NeedOf(p, shape)}
+	w := placement.Wish{Model: entry.Name, WeightsKey: entry.WeightsKey(), Need: placement.NeedOf(p, shape)}
 	if at := entry.Placement; at != nil {
 		w.Nodes, w.Labels, w.Spread, w.Apart = at.Nodes, at.Labels, at.Spread, at.Apart
 		w.Need.Classes = at.Classes

@@ -178,7 +178,10 @@ func (c *Core) placeMissing(models []*model) {
 	var more []*model
 	for _, m := range models {
 		if m.kin.missing == 0 {
-			m.unplaced = nil
+			m.unplaced, m.waited = nil, time.Time{}
+			continue
+		}
+		if c.waits(m) {
 			continue
 		}
 		extra := m.extra()

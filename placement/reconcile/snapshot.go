@@ -90,8 +90,9 @@ func samePlace(a, b placement.ShardPlace) bool {
 // oneMore names a replica that there is not.
 func oneMore(model string, n int) string { return fmt.Sprintf("%s~%d", model, n+1) }
 
-// WishFor returns what a replica of an entry would ask of the machines; false: it
-// has no profile. The error is why the profile cannot run anywhere.
+// WishFor returns what a replica of an entry would ask of the machines, as far as the
+// entry states it; false: it has no profile. The error is why the profile cannot run
+// anywhere.
 func (l *Loop) WishFor(entry *catalog.Model) (w placement.Wish, runs bool, err error) {
 	profile, runs := entry.RunProfile()
 	if !runs {

@@ -27,6 +27,7 @@ type world struct {
 	machines []*machine
 	models   []catalog.Model
 	cat      *catalog.Catalog
+	needs    []reconcile.Need // that the core is told of once; nil: nothing
 
 	store     map[string]reconcile.Row
 	storeAway bool
@@ -347,7 +348,8 @@ func alike(a, b *reconcile.Node) bool {
 
 // step has the core decide, and sends its orders off.
 func (w *world) step() {
-	in := reconcile.Inputs{Leads: true, Catalog: w.cat}
+	in := reconcile.Inputs{Leads: true, Catalog: w.cat, Needs: w.needs}
+	w.needs = nil
 	if !w.loaded && !w.storeAway {
 		rows := []reconcile.Row{}
 		for _, id := range sortedKeys(w.store) {

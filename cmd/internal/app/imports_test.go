@@ -76,7 +76,7 @@ func table() []row {
 		{"fleet/apipb", "", side},
 		// What both ends of the agents' stream and its fakes share: engines'
 		// types as messages and back.
-		{"fleet/internal", "fleet/fleetpb engines", side},
+		{"fleet/internal", "fleet/fleetpb engines storage/weights", side},
 		{"fleet/control", "fleet/internal fleet/fleetpb engines", side},
 		{"fleet/fleettest", "fleet/internal fleet/fleetpb fleet/hardware engines", side},
 		{"fleet/feed", "fleet/apipb placement/catalog engines", side},

@@ -50,6 +50,9 @@ func writeExplained(w io.Writer, e *apipb.ExplainPlacementResponse) error {
 	}
 	if n := e.GetNeed(); n != nil {
 		fmt.Fprintf(w, "one replica needs %s\n", needText(n))
+		if err := writeMemory(w, n.GetMemory()); err != nil {
+			return err
+		}
 	}
 	for _, r := range e.GetReplicas() {
 		fmt.Fprintf(w, "\n%s is %s on %s\n", r.GetReplica(), stateWord(r.GetState()), places(r.GetShards()))
@@ -164,7 +167,12 @@ func needText(n *apipb.ReplicaNeed) string {
 	switch {
 	case n.CardMemoryBytes != nil:
 		add("%s free on each card", gibibytes(n.CardMemoryBytes))
-	case slices.ContainsFunc(n.GetRanks(), func(r *apipb.RankNeed) bool { return r.GetCards() > 0 }):
+	case !slices.ContainsFunc(n.GetRanks(), func(r *apipb.RankNeed) bool { return r.GetCards() > 0 }):
+	case slices.ContainsFunc(n.GetMemory().GetClasses(), func(c *apipb.ClassMemory) bool { return c.Bytes != nil }):
+		add("as much free on each card as is told below, by class")
+	case n.GetMemory().GetSource() == apipb.MemorySource_MEMORY_SOURCE_ESTIMATED || n.GetMemory().GetSource() == apipb.MemorySource_MEMORY_SOURCE_LEARNED:
+		add("cards that are wholly free, since the engine takes all of a card")
+	default:
 		add("cards that are wholly free, since how much of them it needs is not known")
 	}
 	if len(n.GetClasses()) > 0 {

@@ -43,7 +43,7 @@ func (*fakePlacement) GetStatus(context.Context, *apipb.GetStatusRequest) (*apip
 		}},
 		Fabrics: []*apipb.FabricStatus{
 			{Fabric: "east", Members: 3, Contradicted: 1, WholeFree: 1, FreeCards: 10, Holds: []*apipb.NamedCount{{Name: "big", Count: 2}}},
-			{Fabric: "west", Members: 2},
+			{Fabric: "west", Members: 2, Weights: []*apipb.FabricWeights{{Model: "big", Nodes: 1, Filers: 2}, {Model: "small", Nodes: 3}}},
 		},
 		Replicas: []*apipb.ReplicaCount{{State: apipb.ReplicaState_REPLICA_STATE_READY, Count: 2}, {State: apipb.ReplicaState_REPLICA_STATE_LOST, Count: 1}},
 		Models: []*apipb.PlacedModel{
@@ -93,7 +93,19 @@ func (*fakePlacement) ExplainPlacement(_ context.Context, req *apipb.ExplainPlac
 	shards := []*apipb.PlacementShard{{Node: "gpu-1", Cards: []string{"a", "b"}}, {Node: "gpu-2", Cards: []string{"a", "b"}}}
 	return &apipb.ExplainPlacementResponse{
 		At: ago(0), Standing: leading(), Model: &apipb.PlacedModel{Name: "big", Wanted: 2, Ready: 1},
-		Need: &apipb.ReplicaNeed{Engine: "vllm", Ranks: []*apipb.RankNeed{{Cards: 2, Ports: 3}, {Cards: 2, Ports: 3}}, Classes: []string{"H100"}},
+		Need: &apipb.ReplicaNeed{Engine: "vllm", Ranks: []*apipb.RankNeed{{Cards: 2, Ports: 3}, {Cards: 2, Ports: 3}}, Classes: []string{"H100"}, Memory: &apipb.MemoryNeed{
+			Source: apipb.MemorySource_MEMORY_SOURCE_LEARNED, Why: "learned: replicas were seen to use it", HostBytes: new(uint64(3 << 20)), Looking: true,
+			Weights: &apipb.WeightsSeen{Format: "gguf", Architecture: "llama", Bytes: 15 << 30, Files: 2, Node: "gpu-1", Path: "/models/big", Nodes: 3, OtherNodes: 1},
+			Classes: []*apipb.ClassMemory{
+				{
+					Class: "H100", Source: apipb.MemorySource_MEMORY_SOURCE_LEARNED, CardBytes: new(uint64(80 << 30)), NeedBytes: new(uint64(30 << 30)),
+					EstimateBytes: new(uint64(33 << 30)), PeakBytes: new(uint64(30 << 30)), Bytes: new(uint64(30 << 30)), OffRatio: new(0.1), Why: "measured: the most",
+					Parts: []*apipb.MemoryPart{{Name: "weights", Bytes: new(uint64(29 << 30)), How: "15.00 GiB of tensors"}, {Name: "kv cache", How: "not studied"}},
+				},
+				{Class: "L4", CardBytes: new(uint64(24 << 30)), Never: "it needs 30 GiB", Parts: []*apipb.MemoryPart{{Name: "weights", Bytes: new(uint64(0))}, {Name: "kv cache"}}},
+				{Class: "Odd", Why: "neither measured nor estimated", Parts: []*apipb.MemoryPart{{Name: "weights"}, {Name: "kv cache"}}},
+			},
+		}},
 		Replicas: []*apipb.ExplainedReplica{{
 			Replica: "big-a", State: apipb.ReplicaState_REPLICA_STATE_READY, Shards: shards, Same: true,
 			Today: &apipb.PlacementDecision{Placed: true, Why: "it is the only fabric", Shards: shards},
@@ -150,7 +162,9 @@ func TestCtlPlacement(t *testing.T) {
 			"cluster c: this control plane gives orders, in term 3\n", "nodes: 1 lost, 4 ready\n",
 			"CLASS  CARDS                       TAKEN  FREE  UNUSABLE  AWAY  OCCUPIED  MEMORY USED\n",
 			"H100   [#########ox----.....]  40  20     10    1         8     1         52%\n",
-			"east    3, 1 contradicted  1           10          2 big\n", "west    2                  0           0           -\n",
+			"FABRIC  NODES              WHOLE FREE  FREE CARDS  HOLDS  WEIGHTS OF\n",
+			"east    3, 1 contradicted  1           10          2 big  -\n",
+			"west    2                  0           0           -      big (1 node, 2 filers), small (3 nodes)\n",
 			"free cards elsewhere are no capacity for it", "replicas: 2 ready, 1 lost\nmodels: 1 of 3 have all replicas that are wanted\n",
 			"\nH100: 1 unusable, xid-79 (gpu-7)", "\nhuge has no place, not even on empty nodes: no fabric holds all 3 ranks",
 			"\nsmall has no place: 0 of 4 nodes fit", "\nsmall failed 2 times in a row: out of memory; the next start is tried in 40s",
@@ -176,7 +190,13 @@ func TestCtlPlacement(t *testing.T) {
 		}},
 		{[]string{"replicas", "--json"}, []string{`"idle_seconds":-1`, `"idle_seconds":0`}},
 		{[]string{"explain-placement", "big"}, []string{
-			"big: 2 wanted, 1 ready,", "one replica needs 2 nodes with 2 cards and 3 ports; all in one fabric; cards that are wholly free, since how much of them it needs is not known; cards that are H100; the engine vllm\n",
+			"big: 2 wanted, 1 ready,", "one replica needs 2 nodes with 2 cards and 3 ports; all in one fabric; as much free on each card as is told below, by class; cards that are H100; the engine vllm\n",
+			"\nmemory: learned: replicas were seen to use it\nweights: gguf, llama, 15.00 GiB in 2 files, at /models/big on gpu-1 and 2 nodes more; others of that name are on 1 node, and the largest count\n",
+			"weights: nodes are looking, and not all have answered\nof its machine's own memory a rank takes 3.0 MiB, as estimated\n",
+			"CARDS  SIZE       WEIGHTS    KV CACHE  SUM        ESTIMATE   PEAK       OFF   PLANNED\n",
+			"H100   80.00 GiB  29.00 GiB  -         30.00 GiB  33.00 GiB  30.00 GiB  +10%  30.00 GiB\n",
+			"L4     24.00 GiB  0          -         -          -          -          -     never\n", "Odd    -          -          -         -          -          -          -     whole card\n",
+			"  H100: measured: the most\n  L4: none can ever hold it: it needs 30 GiB\n", "  weights: 15.00 GiB of tensors\n  kv cache: not studied\n",
 			"big-a is ready on gpu-1 (2 cards), gpu-2 (2 cards)\n  asked again as things are now, it would go there: it is the only fabric\n",
 			"one more has no place: no fabric holds both ranks\n", "fabric west: 1 node short\n", "not taken, and would do: gpu-5\n",
 			"gpu-3  draining     an operator drains it\n       cards-short  needs 2 cards\n",

@@ -57,14 +57,14 @@ func writeStatus(w io.Writer, s *apipb.GetStatusResponse) error {
 			k.GetUnusable(), k.GetAway(), k.GetOccupied(), memoryUsed(k))
 	}
 	if len(s.GetFabrics()) > 0 {
-		fmt.Fprint(t, "\nFABRIC\tNODES\tWHOLE FREE\tFREE CARDS\tHOLDS\n")
+		fmt.Fprint(t, "\nFABRIC\tNODES\tWHOLE FREE\tFREE CARDS\tHOLDS\tWEIGHTS OF\n")
 	}
 	for _, f := range s.GetFabrics() {
 		nodes := fmt.Sprint(f.GetMembers())
 		if n := f.GetContradicted(); n > 0 {
 			nodes += fmt.Sprintf(", %d contradicted", n)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", f.GetFabric(), nodes, f.GetWholeFree(), f.GetFreeCards(), counts(f.GetHolds(), "-"))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", f.GetFabric(), nodes, f.GetWholeFree(), f.GetFreeCards(), counts(f.GetHolds(), "-"), weightsThere(f.GetWeights()))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -78,6 +78,22 @@ func writeStatus(w io.Writer, s *apipb.GetStatusResponse) error {
 	}
 	_, err := fmt.Fprint(w, "\n")
 	return err
+}
+
+// weightsThere writes whose weights a fabric has, and how often.
+func weightsThere(list []*apipb.FabricWeights) string {
+	var out []string
+	for _, w := range list {
+		var on []string
+		if n := w.GetNodes(); n > 0 {
+			on = append(on, several(n, "node"))
+		}
+		if n := w.GetFilers(); n > 0 {
+			on = append(on, several(n, "filer"))
+		}
+		out = append(out, fmt.Sprintf("%s (%s)", w.GetModel(), strings.Join(on, ", ")))
+	}
+	return cmp.Or(strings.Join(out, ", "), "-")
 }
 
 // writeLeads says who leads, and what is not known for that.

@@ -97,7 +97,7 @@ func TestExample(t *testing.T) {
 	if len(loaded.Warnings) > 0 {
 		t.Errorf("the example causes warnings: %q", loaded.Warnings)
 	}
-	if diff := cmp.Diff([]string{"servers", "engines", "fabrics"}, strictyaml.Changed(agent.DefaultConfig(), loaded.Config)); diff != "" {
+	if diff := cmp.Diff([]string{"servers", "engines", "weights.dirs", "fabrics"}, strictyaml.Changed(agent.DefaultConfig(), loaded.Config)); diff != "" {
 		t.Errorf("keys that differ from their defaults (-want +got):\n%s", diff)
 	}
 	if f := loaded.Fabrics; len(f) != 1 || f[0].Name != "ib-hall-1" || f[0].RateGbps != 400 {
