@@ -3,10 +3,13 @@ package e2e
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -37,6 +40,8 @@ type nodeOptions struct {
 	engines    string   // entries of engines beside sim, such as "llamacpp: /bin/llama-server"
 	wrap       []string // a command before the agent's own
 	ports      int      // how many engines may get; default 10
+	rest       string   // how long a freed one rests; default the agent's own
+	aliases    []string // names that each of its simulated engines answers to, beside its own
 }
 
 // node makes an agent, which does not run yet.
@@ -51,7 +56,9 @@ func (w *world) node(o nodeOptions) *node {
 	}
 	// A witness of engines' starts that is nobody's but the operating system's: who
 	// starts an engine runs this.
-	engine := w.write(o.id+".engine", fmt.Sprintf("#!/bin/sh\necho \"$$ $%s\" >>%s\nexec %s \"$@\"\n", process.Marker, n.starts, binary(w.t, "llmgw")))
+	engine := w.write(o.id+".engine", fmt.Sprintf("#!/bin/sh\necho \"$$ $%s\" >>%s\n"+
+		"for m in %s; do case \" $* \" in *\" --model=$m \"*) ;; *) set -- \"$@\" --alias=$m;; esac; done\n"+
+		"exec %s \"$@\"\n", process.Marker, n.starts, strings.Join(o.aliases, " "), binary(w.t, "llmgw")))
 	cards := "[]"
 	if o.cards > 0 {
 		cards = fmt.Sprintf("[{count: %d, name: Simulated, memory_bytes: 85899345920}]", o.cards)
@@ -73,13 +80,13 @@ servers: [%s]
 state_dir: %s
 address: %s
 engines: {sim: %s%s}
-port_range: {first: %d, last: %d}
+port_range: {first: %d, last: %d%s}
 reconnect: {delay: 50ms, max_delay: 300ms, refused_max_delay: 2s}
 load_interval: 1s
 process: {poll: 20ms, probe_every: 50ms, hand_on: [PATH, HOME, LD_LIBRARY_PATH, %s]}
 plugins: {environment: [PATH, HOME, %s]}
 hardware: {%s}
-%s`, o.id, strings.Join(o.servers, ", "), n.state, o.address, engine, prefixed(", ", o.engines), first, first+o.ports-1, tokenName, tokenName, machine, o.more))
+%s`, o.id, strings.Join(o.servers, ", "), n.state, o.address, engine, prefixed(", ", o.engines), first, first+o.ports-1, prefixed(", rest: ", o.rest), tokenName, tokenName, machine, o.more))
 	args := []string{binary(w.t, "llmgw"), "agent", "-c", n.file}
 	if o.slim {
 		args = []string{binary(w.t, "llmgw-agent"), "run", "-c", n.file}
@@ -98,10 +105,23 @@ func prefixed(prefix, s string) string {
 // enginePorts is how many ports freePorts has given out.
 var enginePorts atomic.Int64
 
-// freePorts returns the first of some ports in a row, which are the caller's alone
-// in this run of the tests, and probably on this machine.
+// portBlock is the first of the ports that are this run's, of a block that no other
+// run on this machine has, and what says so for as long as the process lives. Those
+// that a run before had are not free for a minute, so that it is not always the same.
+var portBlock = sync.OnceValues(func() (first int, held net.Listener) {
+	for first = 22000; first < 29500; first += 1500 {
+		var err error
+		if held, err = net.Listen("unix", fmt.Sprintf("@llmgw-e2e-ports-%d", first)); err == nil { //nolint:noctx // held to the end
+			break
+		}
+	}
+	return first + rand.IntN(700), held
+})
+
+// freePorts returns the first of some ports in a row, which are the caller's alone.
 func freePorts(count int) int {
-	return 22000 + 700*(os.Getpid()%10) + int(enginePorts.Add(int64(count))) - count
+	first, _ := portBlock()
+	return first + int(enginePorts.Add(int64(count))) - count
 }
 
 // start is one start of an engine: its process and the mark it carries.

@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,6 +42,10 @@ func TestMain(m *testing.M) {
 			_ = os.RemoveAll(os.Args[3])
 			os.Exit(0)
 		}
+	}
+	flag.Parse()
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel") }) {
+		_ = flag.Set("test.parallel", "4") // tests wait for processes, most of the time
 	}
 	os.Exit(run(m))
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/llmgw/llmgw/engines/process"
 )
 
 // placedModels is a model whose replicas take eight cards on each of two nodes, and
@@ -31,11 +28,11 @@ models:
     scaling: {min: 1, max: 1}
 `
 
-// Four machines of eight cards on two fabrics, and two of four: models are placed on them, a control
-// plane that is killed adopts what runs, a node is drained and a profile changed
-// under load without a failed request, and a node that dies takes its replica with
-// it and no stream of the other. With LLMGW_TEST_KILLS; without, nothing is drained
-// or changed.
+// Four machines of eight cards on two fabrics, and two of four: models are placed
+// on them, a control plane that is killed adopts what runs, a node whose processes
+// die takes its replica with it and no stream of the other, and a node is drained and a
+// profile changed under load without a failed request. With LLMGW_TEST_KILLS; without,
+// nothing is drained or changed.
 func TestPlaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -97,7 +94,7 @@ func TestPlaced(t *testing.T) {
 	dead := nodes[on[0]]
 	dead.kill(syscall.SIGKILL)
 	dead.killEngines(t)
-	until(t, "its replica is lost", func() bool { return w.replicas(s, "big")[lost] == nil && len(w.replicas(s, "big")) == 1 })
+	until(t, "its replica is gone", func() bool { return w.replicas(s, "big")[lost] == nil && len(w.replicas(s, "big")) == 1 })
 	load := r.traffic(t, "big", 2)
 	for range 5 {
 		if err := answers("big", 50); err != nil {
@@ -197,25 +194,4 @@ func (w *world) places(s *server, model string) (nodes []string) {
 		nodes = append(nodes, on...)
 	}
 	return nodes
-}
-
-// killEngines kills every engine of a node, as a machine that dies does.
-func (n *node) killEngines(t *testing.T) {
-	t.Helper()
-	marked, err := process.FindMarked()
-	if err != nil {
-		t.Fatal(err)
-	}
-	instance, err := os.ReadFile(filepath.Join(n.state, "instance"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range marked {
-		if !strings.HasSuffix(m.ID, "."+strings.ToLower(string(instance[:8]))) {
-			continue
-		}
-		if err := syscall.Kill(m.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			t.Error(err)
-		}
-	}
 }

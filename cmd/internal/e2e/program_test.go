@@ -99,7 +99,13 @@ type world struct {
 	token string
 	// lostAfter is after which silence a server counts a node as lost; default 60s.
 	lostAfter string
-	all       []*program
+	// control are further keys of the server's section control, each with a comma
+	// behind it.
+	control string
+	// interval is how often a server looks at what runs besides at each change;
+	// default 500ms.
+	interval string
+	all      []*program
 }
 
 func newWorld(t *testing.T) *world {
@@ -155,6 +161,12 @@ const patience = 45 * time.Second
 // eventually polls for what has to become so. What reports empty when it is, and
 // else what is still missing.
 func eventually(t *testing.T, what func() string) {
+	t.Helper()
+	eventuallyIn(t, patience, what)
+}
+
+// eventuallyIn is eventually for what takes its time even where nothing is slow.
+func eventuallyIn(t *testing.T, patience time.Duration, what func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		missing := what()

@@ -39,8 +39,8 @@ log: {format: json}
 auth: {enabled: false}
 store: {dsn: "sqlite:%s/server.db"}
 shutdown: {grace: 0s, drain: 1s}
-control: {heartbeat: 200ms, unreachable_after: 2s, lost_after: %s, tick: 200ms, journal_interval: 200ms, interval: 500ms}
-%s`, s.agents, s.admin, w.dir, cmp.Or(w.lostAfter, "60s"), more)))
+control: {%sheartbeat: 200ms, unreachable_after: 2s, lost_after: %s, tick: 200ms, journal_interval: 200ms, interval: %s}
+%s`, s.agents, s.admin, w.dir, w.control, cmp.Or(w.lostAfter, "60s"), cmp.Or(w.interval, "500ms"), more)))
 	s.start()
 	s.serving(w.t)
 	return s
