@@ -60,6 +60,7 @@ func killings() [][]string {
 // each keeps its process, every order is done once, and of the requests that a
 // router sends to the engine that serves, none fails.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number
 	t.Logf("seed %d", seed)
 	k := &killing{t: t, world: newWorld(t), random: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // moments, not secrets
