@@ -47,6 +47,11 @@ type Config struct {
 	// often two models that need the same cards can end one another. Default 2m; at
 	// least 0.
 	Residence time.Duration `yaml:"residence"`
+	// Settle is how long nothing is placed after a node registered that had not before,
+	// so that of nodes that come together the first does not get what the others are
+	// better for; at most five times as long while they come one after the other.
+	// Default 2s; 0 places at once what the nodes that are there allow; at least 0.
+	Settle time.Duration `yaml:"settle"`
 	// LostAfter is how long nothing may show that a replica works until the silence
 	// of a node takes it down. It is what the control plane calls lost. Set by who
 	// embeds the package. Must be positive.
@@ -67,6 +72,7 @@ func DefaultConfig() Config {
 		AbsentAfter:  10 * time.Second,
 		Scale:        scale.DefaultConfig(),
 		Residence:    2 * time.Minute,
+		Settle:       2 * time.Second,
 		LostAfter:    time.Minute,
 	}
 }
@@ -90,6 +96,7 @@ func (c Config) Validate() error {
 	check("order_retry", c.OrderRetry, 1, "more than 0")
 	check("absent_after", c.AbsentAfter, 1, "more than 0")
 	check("residence", c.Residence, 0, "at least 0")
+	check("settle", c.Settle, 0, "at least 0")
 	check("lost_after", c.LostAfter, 1, "more than 0")
 	return errors.Join(append(errs, c.Scale.Validate())...)
 }

@@ -46,6 +46,9 @@ type Core struct {
 	nodes    map[string]*node
 	replicas []*replica // by id
 	byID     map[string]*replica
+	// lastCame is when a node registered last that had not before, firstCame when the
+	// first of those that came with it did.
+	firstCame, lastCame time.Time
 	// strays are so many, on all nodes.
 	strays int
 	// strayUses are what routers say of replicas that are not on record, by id.
@@ -89,6 +92,7 @@ func NewCore(cfg Config, deps CoreDeps) (*Core, error) {
 func (c *Core) Step(now time.Time, in Inputs) Decisions {
 	c.now, c.leads, c.orders, c.scaled = now, in.Leads, nil, nil
 	c.take(in)
+	again := time.Duration(0)
 	if c.rows && c.leads {
 		for _, r := range slices.Clone(c.replicas) {
 			c.advance(r)
@@ -99,12 +103,14 @@ func (c *Core) Step(now time.Time, in Inputs) Decisions {
 			for _, m := range models {
 				c.plan(m)
 			}
-			c.placeMissing(models)
+			if again = c.gathers(); again == 0 {
+				c.placeMissing(models)
+			}
 		}
 		c.stopStrays()
 		c.write()
 	}
-	d := Decisions{Orders: c.orders, Changed: c.publish(), Endpoints: c.endpoints, Scaled: c.scaled}
+	d := Decisions{Orders: c.orders, Changed: c.publish(), Endpoints: c.endpoints, Scaled: c.scaled, Again: again}
 	if c.rows && c.leads && c.catalog != nil {
 		d.StatusesChanged = c.tell()
 		d.Statuses = c.statuses
@@ -163,6 +169,12 @@ func (c *Core) setNode(in *Node) {
 	if n.ID == "" || roomier(&n.Node.Node, &in.Node) {
 		c.space++
 	}
+	if in.Reported && !n.Reported {
+		if c.now.Sub(c.lastCame) >= c.cfg.Settle {
+			c.firstCame = c.now
+		}
+		c.lastCame = c.now
+	}
 	n.Node = *in
 	c.cluster.SetNode(in.Node)
 	if !in.Reported {
@@ -190,6 +202,12 @@ func (c *Core) setNode(in *Node) {
 		}
 		s.reported = true
 	}
+}
+
+// gathers is for how long yet nodes may be coming, one soon after the other, so that
+// what the next ones allow is worth waiting for; 0: they are not.
+func (c *Core) gathers() time.Duration {
+	return max(0, min(c.lastCame.Add(c.cfg.Settle).Sub(c.now), c.firstCame.Add(5*c.cfg.Settle).Sub(c.now)))
 }
 
 // dropNode forgets a node that is not known any more.

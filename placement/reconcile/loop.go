@@ -205,10 +205,15 @@ func (l *Loop) Run(ctx context.Context) error {
 		for _, o := range decided.Orders {
 			orders.Go(func() { l.dispatch(ctx, session, o) })
 		}
+		var again <-chan time.Time
+		if decided.Again > 0 {
+			again = time.After(decided.Again)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.wake:
+		case <-again:
 		case <-ticker.C:
 		case <-l.deps.Nodes.C():
 		case <-l.deps.Catalog.C():

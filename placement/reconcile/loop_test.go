@@ -17,6 +17,7 @@ import (
 // site is everything a loop needs: a store, one node and routers, which do what
 // they are told.
 type site struct {
+	settle time.Duration
 	mu        sync.Mutex
 	leads     bool
 	session   uint64
@@ -164,7 +165,9 @@ func (s *site) SetEndpoints(endpoints []reconcile.Endpoint) {
 // run runs a loop of the site until the test ends or the function returned is
 // called.
 func (s *site) run(t *testing.T) (l *reconcile.Loop, stop func()) {
-	l, err := reconcile.New(reconcile.DefaultConfig(), reconcile.Deps{
+	cfg := reconcile.DefaultConfig()
+	cfg.Settle = s.settle
+	l, err := reconcile.New(cfg, reconcile.Deps{
 		Authority: s, Rows: s, Dispatcher: s, Nodes: nodeSource{s}, Catalog: catalogSource{s}, Use: useSource{s}, Sink: s,
 		Core: reconcile.CoreDeps{NewID: func(model string) string { return model + "-" + time.Now().Format("150405") }},
 	})
@@ -391,4 +394,23 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := reconcile.New(reconcile.DefaultConfig(), reconcile.Deps{}); err == nil {
 		t.Error("no error without collaborators")
 	}
+}
+
+// What waits for nodes that may yet come is placed when that is over, though nothing
+// has changed.
+func TestLoopSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, simModel("m", 1, 1, 1))
+		s.settle = 2 * time.Second
+		_, stop := s.run(t)
+		time.Sleep(1900 * time.Millisecond) // of virtual time
+		if s.serving() != 0 {
+			t.Error("it was placed before that was over")
+		}
+		time.Sleep(200 * time.Millisecond) // of virtual time
+		if s.serving() != 1 {
+			t.Errorf("%d serve", s.serving())
+		}
+		stop()
+	})
 }

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"time"
+
 	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/placement/scale"
 )
@@ -79,6 +81,8 @@ type Scaled struct {
 
 // Step is what one step decided.
 type Decisions struct {
+	// Again: something is due after so long though nothing changes. 0: nothing is.
+	Again time.Duration
 	// Orders are to be carried out, in any order and at the same time.
 	Orders []Order
 	// Endpoints are all that routers may use now, by replica. They are the same
