@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -55,6 +56,7 @@ type node struct {
 	skew      engines.Opt[time.Duration]
 	skewed    bool // and a warning was written
 	goodbye   string
+	addresses addresses
 	shards    []engines.ShardStatus // by id; changed by what own returns
 	told      bool                  // a snapshot has shards, which is not changed any more
 	spoken    []uint64              // by shard: beats when it was last spoken of
@@ -117,6 +119,7 @@ func (f *fleet) expect(known []Known) (added int) {
 
 func (f *fleet) add(reg *registration) *node {
 	n := &node{id: reg.id, reg: reg}
+	n.addresses.tell(reg.address)
 	f.nodes[reg.id] = n
 	i, _ := slices.BinarySearchFunc(f.order, reg.id, func(n *node, id string) int { return strings.Compare(n.id, id) })
 	f.order = slices.Insert(f.order, i, n)
@@ -159,6 +162,7 @@ func (f *fleet) register(now time.Time, reg *registration, st *stream) (n *node,
 	f.take(n)
 	over, n.stream, n.began = n.stream, st, now
 	n.reg, n.sequence, n.goodbye = reg.lasting(), 0, ""
+	n.addresses.tell(reg.address)
 	n.reading, n.strangers = reg.reading, nil
 	n.skew = reg.skew(now)
 	f.becomes(n, Ready, now)
@@ -181,8 +185,9 @@ func (f *fleet) replaceShards(n *node, now []engines.ShardStatus) {
 	}
 	n.shards, n.told, n.spoken = slices.Clone(now), false, make([]uint64, len(now))
 	slices.SortFunc(n.shards, func(a, b engines.ShardStatus) int { return compareIDs(a.ID, b.ID) })
+	n.addresses.strange = nil
 	for i, s := range n.shards {
-		n.spoken[i] = n.beats
+		n.shards[i], n.spoken[i] = n.owned(s), n.beats
 		f.changed(n, s.ID)
 	}
 }
@@ -227,11 +232,11 @@ func (f *fleet) status(n *node, s engines.ShardStatus) bool {
 	case !found && len(n.shards) >= f.cfg.MaxShardsPerNode:
 		return false
 	case !found:
-		n.shards, n.spoken = slices.Insert(n.own(), i, s), slices.Insert(n.spoken, i, n.beats)
+		n.shards, n.spoken = slices.Insert(n.own(), i, n.owned(s)), slices.Insert(n.spoken, i, n.beats)
 	case !newer(s.Generation, s.Revision, n.shards[i]):
 		return true
 	default:
-		n.own()[i], n.spoken[i] = s, n.beats
+		n.own()[i], n.spoken[i] = n.owned(s), n.beats
 	}
 	f.changed(n, s.ID)
 	return true
@@ -282,6 +287,7 @@ func (f *fleet) forgetMissing(n *node) {
 	left := make([]engines.ShardStatus, 0, len(n.shards))
 	for i, s := range n.shards {
 		if missing(n.spoken[i]) {
+			delete(n.addresses.strange, s.ID)
 			f.changed(n, s.ID)
 		} else {
 			left = append(left, s)
@@ -377,6 +383,6 @@ func (f *fleet) snapshot(n *node, now time.Time) Node {
 		Instance: n.reg.instance, Run: n.reg.run, Boot: n.reg.boot, AgentVersion: n.reg.version,
 		Address: n.reg.address, Ports: n.reg.ports, Labels: n.reg.labels, Engines: n.reg.engines,
 		Inventory: n.reg.inventory, Reading: n.reading, Strangers: n.strangers, Skew: n.skew,
-		Shards: n.shards, Tombstones: n.reg.tombstones,
+		Shards: n.shards, Strange: maps.Clone(n.addresses.strange), Tombstones: n.reg.tombstones,
 	}
 }

@@ -103,6 +103,10 @@ type Node struct {
 	// Weights is what it found of weights, by key, as far as it has answered what
 	// [Plane.LookFor] asks for. Nil: nothing yet. Another pointer: another answer.
 	Weights *Weights
+	// Strange are addresses that shards tell and that are none of the node's: it has
+	// not told them as its own, and no interface of it has them. The statuses of these
+	// shards have no address.
+	Strange map[engines.ShardID]string
 	// Tombstones are the highest generations that it had heard of when it
 	// registered, of shards that it reports no more.
 	Tombstones map[engines.ShardID]uint64

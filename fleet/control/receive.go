@@ -3,7 +3,9 @@ package control
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -114,8 +116,10 @@ func (p *Plane) enroll(st *stream, reg *registration) error {
 	p.wakeCalls(reg.id)
 	p.publish()
 	skewed := n.skewedNow(p.cfg.ClockSkewWarn)
+	strange := n.strange(slices.Collect(maps.Keys(n.addresses.strange))...)
 	p.mu.Unlock()
 
+	p.warnStrange(reg.id, strange)
 	if over != nil {
 		over.stop(connect.NewError(connect.CodeAborted, fmt.Errorf("a newer stream of node %s took over, from %s", reg.id, reg.remote)))
 	}
@@ -211,7 +215,15 @@ func (p *Plane) status(st *stream, m *fleetpb.ShardStatus, now time.Time) error 
 		return err
 	}
 	room := true
-	p.enter(st, now, func(n *node) { room = p.fleet.status(n, s) })
+	var strange []strangeAddress
+	p.enter(st, now, func(n *node) {
+		before := n.addresses.strange[s.ID]
+		room = p.fleet.status(n, s)
+		if n.addresses.strange[s.ID] != before {
+			strange = n.strange(s.ID)
+		}
+	})
+	p.warnStrange(st.node.id, strange)
 	if !room {
 		p.metrics.dropped.Inc()
 		p.log.Warn("shard is not shown: the node has too many", "node", st.node.id, "replica", s.ID.Replica, "rank", s.ID.Rank, "most", p.cfg.MaxShardsPerNode)
@@ -261,6 +273,8 @@ func (p *Plane) amend(st *stream, now time.Time, do func(reg *registration) bool
 			return
 		}
 		n.reg = &reg
+		n.addresses.tell(reg.address)
+		p.fleet.readdress(n)
 		p.unsaved[reg.id] = struct{}{}
 		p.fleet.changed(n, engines.ShardID{})
 	})

@@ -1,12 +1,16 @@
 package control_test
 
 import (
+	"bytes"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/llmgw/llmgw/engines"
@@ -297,5 +301,84 @@ func TestTwoMachinesWithOneID(t *testing.T) {
 			t.Errorf("node %+v", n)
 		}
 		w.dial(hello("n1")).wantRefusal(connect.CodeAlreadyExists, "")
+	})
+}
+
+// A shard may say addresses of its node's alone: one that the node told, or told
+// before, and those of its interfaces. Any other is kept from everyone but people,
+// until the node has it.
+func TestAddressesOfShardsAreTheirNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := newWorld(t, control.DefaultConfig(), control.Deps{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		h := hello("n1")
+		h.Inventory = &fleetpb.Inventory{Interfaces: []*fleetpb.NetInterface{{Name: "eth1", Addresses: []*fleetpb.NetAddress{{Prefix: "10.8.0.1/24"}, {Prefix: "fd00::1/64"}}}}}
+		at := func(replica, address string, revision uint64) *fleetpb.ShardStatus {
+			s := shard(replica, 1, revision, fleetpb.ShardState_SHARD_STATE_READY)
+			s.Address = address
+			return s
+		}
+		h.Shards = []*fleetpb.ShardStatus{
+			at("own", "10.0.0.1:20000", 1), at("eth1", "10.8.0.1:20001", 1), at("six", "[fd00::1]:20002", 1), at("silent", "", 1),
+			at("metadata", "169.254.169.254:80", 1), at("nonsense", "10.0.0.1", 1), at("port", "10.0.0.1:0", 1), at("name", "localhost:9090", 1), at("later", "10.7.0.1:20003", 1),
+		}
+		a := w.dial(h)
+		want := func(addresses map[string]string, strange map[string]string) {
+			t.Helper()
+			n, _ := w.plane.Node("n1")
+			got := map[string]string{}
+			for _, s := range n.Shards {
+				got[s.ID.Replica] = s.Address
+			}
+			if diff := cmp.Diff(addresses, got); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+			got = map[string]string{}
+			for id, address := range n.Strange {
+				got[id.Replica] = address
+			}
+			if diff := cmp.Diff(strange, got); diff != "" {
+				t.Errorf("strange ones (-want +got):\n%s", diff)
+			}
+		}
+		addresses := map[string]string{
+			"own": "10.0.0.1:20000", "eth1": "10.8.0.1:20001", "six": "[fd00::1]:20002", "silent": "", "metadata": "", "nonsense": "", "port": "", "name": "", "later": "",
+		}
+		strange := map[string]string{
+			"metadata": "169.254.169.254:80", "nonsense": "10.0.0.1", "port": "10.0.0.1:0", "name": "localhost:9090", "later": "10.7.0.1:20003",
+		}
+		want(addresses, strange)
+		if n := strings.Count(log.String(), "none of its node's; no router is told of it"); n != len(strange) ||
+			!strings.Contains(log.String(), "replica=metadata rank=0 address=169.254.169.254:80") {
+			t.Errorf("%d lines:\n%s", n, log.String())
+		}
+		// It says one later, and the same again: one more line.
+		log.Reset()
+		for revision := range uint64(2) {
+			a.send(&fleetpb.ConnectRequest{Message: &fleetpb.ConnectRequest_Status{Status: at("own", "10.9.0.1:20000", revision+2)}})
+		}
+		addresses["own"], strange["own"] = "", "10.9.0.1:20000"
+		want(addresses, strange)
+		if n := strings.Count(log.String(), "no router is told"); n != 1 {
+			t.Errorf("%d lines:\n%s", n, log.String())
+		}
+		// It moves to where one of them is, and where it was is still its own.
+		watcher := w.plane.Watch()
+		defer watcher.Close()
+		watcher.Take()
+		a.send(&fleetpb.ConnectRequest{Message: &fleetpb.ConnectRequest_Reach{Reach: &fleetpb.Reach{Address: "10.7.0.1", Ports: &fleetpb.PortRange{First: 1, Last: 9}}}})
+		a.send(&fleetpb.ConnectRequest{Message: &fleetpb.ConnectRequest_Status{Status: at("own", "10.0.0.1:20000", 4)}})
+		addresses["own"], addresses["later"] = "10.0.0.1:20000", "10.7.0.1:20003"
+		delete(strange, "own")
+		delete(strange, "later")
+		want(addresses, strange)
+		changes, _ := watcher.Take()
+		if !slices.ContainsFunc(changes.List, func(c control.Change) bool { return c.Shard.Replica == "later" && c.Status.Address == "10.7.0.1:20003" }) {
+			t.Errorf("nobody is told that one may be used: %+v", changes)
+		}
+		// What a new registration does not have is forgotten.
+		h.Address, h.Run, h.Shards = "10.7.0.1", "run-2", []*fleetpb.ShardStatus{at("own", "10.0.0.1:20000", 1)}
+		w.dial(h)
+		want(map[string]string{"own": "10.0.0.1:20000"}, map[string]string{})
 	})
 }

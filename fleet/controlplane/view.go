@@ -2,6 +2,8 @@ package controlplane
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,6 +147,10 @@ func warnings(node *control.Node) []string {
 			who = strings.TrimSpace(fmt.Sprintf("process %d %s", pid, held.Command))
 		}
 		out = append(out, fmt.Sprintf("port %d of its range is held by %s", held.Port, who))
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(node.Strange), func(a, b engines.ShardID) int { return strings.Compare(a.String(), b.String()) }) {
+		out = append(out, fmt.Sprintf("shard %v says that it serves at %s, which is none of the node's addresses, so no router is told of it; "+
+			"if the node is reached there, set address in its agent's configuration", id, node.Strange[id]))
 	}
 	inv := node.Hardware()
 	if inv == nil {

@@ -51,7 +51,7 @@ func parseFlags(args []string) (options, error) {
 	fs.DurationVar(&o.window, "d", 20*time.Second, "`length` of one measurement")
 	fs.IntVar(&o.rounds, "rounds", 3, "measurements, of which the median counts")
 	fs.Float64Var(&o.cores, "cores", .10, "cores that -steady may cost the server; 0: no bound")
-	fs.Int64Var(&o.memoryMiB, "rss", 350, "`MiB` that the server may have resident under -steady; 0: no bound")
+	fs.Int64Var(&o.memoryMiB, "rss", 333, "`MiB` that the server may have resident under -steady (350 MB); 0: no bound")
 	fs.StringVar(&o.binary, "llmgw", "", "`path` of the llmgw binary (default: one built from this tree)")
 	fs.StringVar(&o.profile, "profile", "", "`folder` for profiles of the server under -steady")
 	fs.DurationVar(&o.journal, "journal", 5*time.Second, "the server's control.journal_interval")
