@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -116,10 +115,14 @@ func (u use) Use(drained []reconcile.Ref) []reconcile.Use {
 		return nil
 	}
 	u.used = revision
+	told := make(map[string]bool, len(uses)+len(drained)) // there may be one of each shard of a fleet
+	for i := range uses {
+		told[uses[i].Replica] = true
+	}
 	for _, ref := range drained { // also what this publisher has never published
-		id := feed.Instance{Replica: ref.Replica, Generation: ref.Generation, Start: ref.Start}
-		if !slices.ContainsFunc(uses, func(u feed.Use) bool { return u.Replica == ref.Replica }) {
-			uses = append(uses, u.feed.UseOf(id))
+		if !told[ref.Replica] {
+			told[ref.Replica] = true
+			uses = append(uses, u.feed.UseOf(feed.Instance{Replica: ref.Replica, Generation: ref.Generation, Start: ref.Start}))
 		}
 	}
 	out := make([]reconcile.Use, 0, len(uses))
