@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/llmgw/llmgw/fleet/fleetpb"
+	"github.com/llmgw/llmgw/fleet/internal/convert"
 )
 
 // Plane holds the streams of a fleet's agents. Its methods may be called at the
@@ -26,6 +27,7 @@ type Plane struct {
 	path    string
 	handler http.Handler
 	base    time.Time // when Run began; set before any stream is let in
+	alike   convert.Alike
 
 	mu           sync.Mutex           // before a stream's
 	fleet        *fleet               // guarded by mu

@@ -56,6 +56,7 @@ func (p *Plane) hello(st *stream) (*registration, error) {
 	if err := reachable(reg.address, st.wire); err != nil {
 		return nil, refuse(reasonInvalid, err)
 	}
+	p.alike.Share(reg.inventory)
 	if h := msg.GetHello(); h.GetProtocolLeast() > protocol || h.GetProtocolMost() < protocol {
 		return nil, refuse(reasonProtocol, fmt.Errorf("the agent speaks versions %d to %d of the protocol, and this control plane speaks %d; upgrade the older of the two",
 			h.GetProtocolLeast(), h.GetProtocolMost(), protocol))
@@ -236,6 +237,7 @@ func (p *Plane) inventory(st *stream, m *fleetpb.Inventory, now time.Time) error
 	if err != nil {
 		return err
 	}
+	p.alike.Share(inv)
 	p.amend(st, now, func(reg *registration) bool { reg.inventory = inv; return true })
 	return nil
 }
