@@ -22,6 +22,7 @@ type press struct {
 	told atomic.Pointer[catalog.Catalog] // the catalog that routers have
 	// of what was heard of use, and of demand; the reconciler's goroutine only
 	used, demanded uint64
+	asked          int // drained replicas of which the use was asked last
 
 	mu    sync.Mutex
 	known map[engines.Name]*feed.Facts // guarded by mu
@@ -110,7 +111,12 @@ func (u use) C() <-chan struct{} { return u.feed.C() }
 
 // Use implements [reconcile.UseSource].
 func (u use) Use(drained []reconcile.Ref) []reconcile.Use {
-	uses, revision := u.feed.Use(u.used)
+	since := u.used
+	if len(drained) > u.asked { // some were not asked about before, whatever was heard since
+		since = 0
+	}
+	u.asked = len(drained)
+	uses, revision := u.feed.Use(since)
 	if uses == nil {
 		return nil
 	}

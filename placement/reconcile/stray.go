@@ -83,9 +83,10 @@ func (c *Core) takeStrayUse(uses []Use) {
 	}
 }
 
-// strayRefs are the replicas of strays, of which it matters that nobody uses them.
+// strayRefs are the replicas of strays, of which it matters that nobody uses them. It
+// does not where nothing is a stray: every shard of a fleet is asked about then.
 func (c *Core) strayRefs() (refs []Ref) {
-	if c.strays == 0 {
+	if c.strays == 0 || !c.places() {
 		return nil
 	}
 	for _, n := range c.nodes {
