@@ -96,11 +96,11 @@ func TestTenModelsOnTwoCards(t *testing.T) {
 	w := newWorld(t)
 	w.lostAfter = "4s, residence: 0s"
 	var catalog strings.Builder
-	catalog.WriteString("on_demand: {wait: 5s}\nmodels:\n")
+	catalog.WriteString("on_demand: {wait: 8s}\nmodels:\n")
 	for i := range models {
 		options := ""
 		if i == 0 { // longer than a request waits
-			options = ", options: {load_time: 7s}"
+			options = ", options: {load_time: 10s}"
 		}
 		fmt.Fprintf(&catalog, "  - {name: m%d, source: sim/m%d, profile: {engine: sim%s}, scaling: {max: 1}}\n", i, i, options)
 	}
