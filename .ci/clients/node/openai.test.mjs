@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import OpenAI, { AzureOpenAI } from 'openai';
 import {
   args, cached, cell, demo, demoKey, demoModel, died, door, gone, image, key, makeKey, output, pieces, prompt, refused, rejection,
-  release, requests, retried, running, slowBy, statuses, text, total, url,
+  release, requests, retried, running, slowBy, statuses, text, total, url, woken,
 } from './stand.mjs';
 
 const me = 'openai-node';
@@ -124,6 +124,11 @@ for (const [how, wait] of [['limited', 1], ['loading', 1], ['closing', 0]]) {
     await retried(`${me}/${how}`, wait);
   });
 }
+cell(me, 'asleep', async () => {
+  const got = await ask('asleep', 'cell asleep', { max_tokens: 3 }, {}, throughDoor('asleep'));
+  assert.equal(got.usage.completion_tokens, 3);
+  await woken(me);
+});
 /** A stream that breaks off after two pieces: its error. */
 async function broken(how) {
   let got = '';

@@ -99,6 +99,19 @@ export async function retried(name, wait, tries) {
   else assert.equal(tries, 2);
 }
 
+/**
+ * A client was told to come again while its model was loaded, and came again by itself when it
+ * was told to, until it was served. The first request waited for a second.
+ */
+export async function woken(client) {
+  const seen = await requests(`door/${client}-asleep`);
+  assert.ok(seen.length >= 2);
+  assert.deepEqual([seen[0].status, seen.at(-1).status], [503, 200]);
+  const gap = seen[1].at_ms - seen[0].at_ms;
+  assert.ok(gap >= 1990, `came back after ${gap} ms`);
+  assert.deepEqual(seen[1].header['X-Stainless-Retry-Count'], ['1']);
+}
+
 /** Awaits a rejection and returns its error. */
 export async function rejection(promise) {
   return promise.then(

@@ -77,3 +77,13 @@ def retried(name, wait):
     assert len(seen) == 2
     assert seen[1]["at_ms"] - seen[0]["at_ms"] >= wait * 1000 - 10  # a timer may be early
     assert seen[1]["header"]["X-Stainless-Retry-Count"] == ["1"]
+
+
+def woken(client):
+    """A client was told to come again while its model was loaded, and came again by itself
+    when it was told to, until it was served. The first request waited for a second."""
+    seen = requests(f"door/{client}-asleep")
+    assert len(seen) >= 2
+    assert (seen[0]["status"], seen[-1]["status"]) == (503, 200)
+    assert seen[1]["at_ms"] - seen[0]["at_ms"] >= 1990
+    assert seen[1]["header"]["X-Stainless-Retry-Count"] == ["1"]

@@ -5,7 +5,7 @@ import time
 import openai
 import pytest
 from stand import (ARGUMENTS, CACHED, DEMO, DEMO_KEY, DEMO_MODEL, DIED, DOOR, IMAGE, KEY, OUTPUT, PIECES, PROMPT, SLOW_BY, TEXT, TOTAL,
-                   URL, gone, make_key, refused, release, requests, retried, running)
+                   URL, gone, make_key, refused, release, requests, retried, running, woken)
 
 import json
 
@@ -163,6 +163,11 @@ def test_retry_loading():
 def test_retry_closing():
     assert ask("closing", "cell retry").choices[0].message.content == TEXT
     retried(f"{ME}/closing", 0)
+
+
+def test_asleep():
+    assert ask("asleep", "cell asleep", who=through_door(f"{ME}-asleep"), max_tokens=3).usage.completion_tokens == 3
+    woken(ME)
 
 
 def broken(how):

@@ -3,9 +3,10 @@
 //
 //	stand -llmgw PATH -logs DIR -- COMMAND…
 //
-// It starts `llmgw demo`, a scripted engine (package engine), and `llmgw server`
-// in front of that engine, all on free ports, and waits until each would serve a
-// request. The command finds them by its environment:
+// It starts `llmgw demo`, a scripted engine (package engine), `llmgw server` in front
+// of that engine, and an agent with simulated cards for the server's models that
+// sleep; all on free ports. It waits until each would serve a request. The command
+// finds them by its environment:
 //
 //	LLMGW_DEMO, LLMGW_DEMO_MODEL, LLMGW_DEMO_KEY  the demo's base URL, its model and its key
 //	LLMGW_URL, LLMGW_KEY                          the server's base URL, and a key without limits
@@ -14,12 +15,15 @@
 //	LLMGW_DOOR                                    another way to the server, with books of its own
 //
 // The server's models are called CLIENT/BEHAVIOUR, each with an endpoint of its
-// own, so that no cell of the matrix meets another's breaker.
+// own, so that no cell of the matrix meets another's breaker. CLIENT/asleep has none:
+// it is loaded when it is asked for, by a simulated engine.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -32,6 +36,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -45,6 +50,12 @@ var clients = []string{ //nolint:gochecknoglobals // constant table
 	"openai-go", "openai-node", "openai-python", "anthropic-go", "anthropic-node", "anthropic-python",
 	"vercel", "langchain-js", "langchain-python", "codex", "claude-code",
 }
+
+// sleeping are those of them for which a model sleeps.
+var sleeping = clients[:3] //nolint:gochecknoglobals // constant table
+
+// mark is in the environment of the agent and of all that it starts, which outlives it.
+var mark = "LLMGW_STAND=" + rand.Text() //nolint:gochecknoglobals // of this run
 
 // patience bounds each start and each end.
 const patience = 20 * time.Second
@@ -92,8 +103,12 @@ func run(ctx context.Context, llmgw, logs string, command []string) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, demo.end()) }()
+	agents, err := freeAddress()
+	if err != nil {
+		return err
+	}
 	config := filepath.Join(logs, "server.yaml")
-	if err := os.WriteFile(config, serverConfig(engineURL, filepath.Join(logs, "llmgw.db")), 0o600); err != nil {
+	if err := os.WriteFile(config, serverConfig(engineURL, filepath.Join(logs, "llmgw.db"), agents), 0o600); err != nil {
 		return err
 	}
 	var log struct {
@@ -107,7 +122,15 @@ func run(ctx context.Context, llmgw, logs string, command []string) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, server.end()) }()
-	if err := errors.Join(demo.wait(), server.wait()); err != nil {
+	agent, err := startAgent(logs, llmgw, agents)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, agent.end())
+		endMarked()
+	}()
+	if err := errors.Join(demo.wait(), server.wait(), agent.wait()); err != nil {
 		return err
 	}
 	serverURL := "http://" + log.Listen
@@ -143,10 +166,14 @@ func run(ctx context.Context, llmgw, logs string, command []string) (err error) 
 // serverConfig is a server in front of the scripted engine. Every model is
 // renamed on the way. What is plain has a price: a millionth for each token that
 // comes out, so that budgets have something to count.
-func serverConfig(engineURL, store string) []byte {
+//
+// A request waits for a second for a model that sleeps, and each takes two to load: a
+// client is told to come again, and does so by itself.
+func serverConfig(engineURL, store, agents string) []byte {
 	var b strings.Builder
 	b.WriteString("listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\nlog: {format: json}\n" +
 		"shutdown: {grace: 0s, drain: 2s}\nstore: {dsn: \"sqlite:" + store + "\"}\n" +
+		"agent_listen: " + agents + "\non_demand: {wait: 1s}\n" +
 		"endpoints:\n")
 	for _, c := range clients {
 		for _, how := range engine.Behaviours() {
@@ -158,7 +185,47 @@ func serverConfig(engineURL, store string) []byte {
 	for _, c := range clients {
 		fmt.Fprintf(&b, "  - {name: %s/plain, prices: [{output: 1}]}\n", c)
 	}
+	for _, c := range sleeping {
+		fmt.Fprintf(&b, "  - {name: %s/asleep, source: sim/asleep, profile: {engine: sim, options: {load_time: 2s}}, scaling: {max: 1}}\n", c)
+	}
 	return []byte(b.String())
+}
+
+// freeAddress is one of this machine that nobody listens at.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// startAgent starts the agent of a node with a card for each model that sleeps.
+func startAgent(logs, llmgw, server string) (*process, error) {
+	cards, config := filepath.Join(logs, "cards.yaml"), filepath.Join(logs, "agent.yaml")
+	for name, text := range map[string]string{
+		cards: fmt.Sprintf("host: {hostname: stand}\ngpus: [{count: %d, name: Simulated, memory_bytes: 85899345920}]\n", len(sleeping)),
+		config: fmt.Sprintf("node: stand\nservers: [\"http://%s\"]\nstate_dir: %q\naddress: 127.0.0.1\nengines: {sim: %q}\nlog: {format: json}\n"+
+			"process: {hand_on: [PATH, HOME, LLMGW_STAND]}\nplugins: {environment: [PATH, HOME, LLMGW_STAND]}\nhardware: {simulated: %q}\n",
+			server, filepath.Join(logs, "agent"), llmgw, cards),
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return start(logs, llmgw, []string{"agent", "-c", config}, func(line []byte) bool { return bytes.Contains(line, []byte("welcomes this node")) }, mark)
+}
+
+// endMarked ends the engines, which nobody is there to end any more.
+func endMarked() {
+	found, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range found {
+		if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte(mark)) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && pid != os.Getpid() {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
 }
 
 // process is one that was started here.
@@ -171,8 +238,8 @@ type process struct {
 }
 
 // start runs llmgw with args until ready says so of a line that it printed. All
-// that it prints goes to a log, too.
-func start(logs, llmgw string, args []string, ready func(line []byte) bool) (*process, error) {
+// that it prints goes to a log, too. env is added to the environment.
+func start(logs, llmgw string, args []string, ready func(line []byte) bool, env ...string) (*process, error) {
 	p := &process{name: "llmgw " + args[0], cmd: exec.Command(llmgw, args...), ready: make(chan struct{}), done: make(chan struct{})}
 	file, err := os.Create(filepath.Join(logs, args[0]+".log"))
 	if err != nil {
@@ -183,6 +250,7 @@ func start(logs, llmgw string, args []string, ready func(line []byte) bool) (*pr
 		return nil, errors.Join(err, file.Close())
 	}
 	p.cmd.Stdout, p.cmd.Stderr = w, w
+	p.cmd.Env = append(os.Environ(), env...)
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(err, file.Close(), r.Close(), w.Close())
 	}

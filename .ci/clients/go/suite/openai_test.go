@@ -216,6 +216,15 @@ func TestOpenAI(t *testing.T) {
 			retried(t, openaiGo+"/"+how, wait)
 		})
 	}
+	run("asleep", func(t *testing.T) {
+		c := openai.NewClient(option.WithBaseURL(throughDoor(t, openaiGo+"-asleep")+"/v1"), option.WithAPIKey(setting(t, "LLMGW_KEY")))
+		p := ask("asleep", "cell asleep")
+		p.MaxTokens = openai.Int(3)
+		got, err := c.Chat.Completions.New(t.Context(), p)
+		must(t, err)
+		equal(t, "tokens", got.Usage.CompletionTokens, 3)
+		woken(t, openaiGo)
+	})
 	for _, how := range []string{"cut", "short", "errorevent"} {
 		run(how, func(t *testing.T) {
 			_, pieces, _, err := read(t, &client, ask(how, "cell "+how))

@@ -149,6 +149,20 @@ func retried(t *testing.T, name string, wait time.Duration) {
 	equal(t, "the client's count of retries", s[1].Header.Get("X-Stainless-Retry-Count"), "1")
 }
 
+// woken checks that a client was told to come again while its model was loaded, and
+// came again by itself when it was told to, until it was served.
+func woken(t *testing.T, client string) {
+	t.Helper()
+	s := book(t, "door/"+client+"-asleep").Requests
+	if len(s) < 2 || s[0].Status != http.StatusServiceUnavailable || s[len(s)-1].Status != http.StatusOK {
+		t.Fatalf("the server saw %d requests: %+v; want 503, then 200", len(s), s)
+	}
+	if gap := time.Duration(s[1].AtMillis-s[0].AtMillis) * time.Millisecond; gap < 2*time.Second-10*time.Millisecond {
+		t.Errorf("the second request came %v after the first, which waited for a second and was told to wait for as long at least", gap)
+	}
+	equal(t, "the client's count of retries", s[1].Header.Get("X-Stainless-Retry-Count"), "1")
+}
+
 // post sends a recorded request and returns the answer with its whole body.
 func post(t *testing.T, path string, header http.Header, body []byte) (*http.Response, string) {
 	t.Helper()
