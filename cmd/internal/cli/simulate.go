@@ -20,7 +20,13 @@ import (
 
 //go:generate go test -run TestSimulateReference . -update
 
+// simulateCmd compares what the router does, or what the control plane does.
 type simulateCmd struct {
+	Routing simulateRoutingCmd `cmd:"" default:"withargs" help:"Compare routing policies; what simulate does unless it is told otherwise."`
+	Scale   simulateScaleCmd   `cmd:"" help:"Compare ways of scaling: models on too few cards, for a day."`
+}
+
+type simulateRoutingCmd struct {
 	Config   string          `short:"c" placeholder:"FILE" help:"YAML file with fleet, policies, bands and workload; without it 8 engines of an 8B model, each on one H100-class card." group:"Fleet"`
 	Engines  *int            `placeholder:"N" help:"Number of engines; overrides that of the file's only group." group:"Fleet"`
 	Policy   []twin.Policy   `placeholder:"NAME" help:"Policy to run; may be repeated. random, round-robin, least-loaded, prefix, prefix-exact, batch or long-context. Default: those of the file, else the first four." group:"Fleet"`
@@ -69,7 +75,7 @@ func (f simulateFile) Validate() error {
 }
 
 // Validate makes what the flags say a matter of usage.
-func (c *simulateCmd) Validate() error {
+func (c *simulateRoutingCmd) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Trace == "" && c.Config == "" {
@@ -110,7 +116,7 @@ func (c *simulateCmd) Validate() error {
 }
 
 // Run simulates the policies and prints what came of each.
-func (c *simulateCmd) Run(ctx context.Context, streams Streams) error {
+func (c *simulateRoutingCmd) Run(ctx context.Context, streams Streams) error {
 	file, err := c.file()
 	if err != nil {
 		return err
@@ -148,7 +154,7 @@ func (c *simulateCmd) Run(ctx context.Context, streams Streams) error {
 }
 
 // run simulates one policy.
-func (c *simulateCmd) run(ctx context.Context, cfg twin.Config, p twin.Policy, trace *workload.Trace) (r *twin.Report, err error) {
+func (c *simulateRoutingCmd) run(ctx context.Context, cfg twin.Config, p twin.Policy, trace *workload.Trace) (r *twin.Report, err error) {
 	start := time.Now()
 	if c.Find != nil {
 		_, r, err = twin.MaxSpeedup(ctx, cfg, p, trace, *c.Find)
@@ -174,7 +180,7 @@ func (c *simulateCmd) run(ctx context.Context, cfg twin.Config, p twin.Policy, t
 }
 
 // file is the configuration, the flags over it.
-func (c *simulateCmd) file() (simulateFile, error) {
+func (c *simulateRoutingCmd) file() (simulateFile, error) {
 	f := defaultSimulateFile()
 	if c.Config != "" {
 		data, err := os.ReadFile(c.Config)
@@ -205,7 +211,7 @@ func (c *simulateCmd) file() (simulateFile, error) {
 }
 
 // trace is the workload.
-func (c *simulateCmd) trace(f simulateFile) (*workload.Trace, error) {
+func (c *simulateRoutingCmd) trace(f simulateFile) (*workload.Trace, error) {
 	var t *workload.Trace
 	var err error
 	switch {
@@ -239,7 +245,7 @@ func (c *simulateCmd) trace(f simulateFile) (*workload.Trace, error) {
 }
 
 // passes is how often the trace has to be played for what the flags ask of it.
-func (c *simulateCmd) passes(t *workload.Trace) int {
+func (c *simulateRoutingCmd) passes(t *workload.Trace) int {
 	n := len(t.Requests)
 	if c.Requests != nil {
 		return (*c.Requests + n - 1) / n
@@ -252,7 +258,7 @@ func (c *simulateCmd) passes(t *workload.Trace) int {
 }
 
 // draw writes the picture.
-func (c *simulateCmd) draw(reports []*twin.Report) error {
+func (c *simulateRoutingCmd) draw(reports []*twin.Report) error {
 	if c.SVG == "" {
 		return nil
 	}

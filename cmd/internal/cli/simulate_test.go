@@ -12,38 +12,46 @@ import (
 	"github.com/llmgw/llmgw/cmd/internal/cli"
 	"github.com/llmgw/llmgw/cmd/internal/config/reference"
 	"github.com/llmgw/llmgw/fleet/twin"
+	"github.com/llmgw/llmgw/fleet/twin/scaling"
 )
 
 var simulatePage = filepath.Join("..", "..", "..", "docs", "how-to", "simulate.md")
 
-// The keys of simulate.yaml in the how-to are those of the code, but for those
-// that other pages have.
+// The keys of simulate.yaml and scale.yaml in the how-to are those of the code, but for
+// those that other pages have.
 func TestSimulateReference(t *testing.T) {
-	all, err := reference.Keys("../../..", twin.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	elsewhere := regexp.MustCompile(`^(engine|scoring|prefix|admission)(\.|$)`)
-	var keys []reference.Key
-	for _, k := range all {
-		switch {
-		case k.Comment == "":
-			t.Errorf("%s has no comment", k.Path)
-		case !elsewhere.MatchString(k.Path):
-			keys = append(keys, k)
-		}
-	}
 	text, err := os.ReadFile(simulatePage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin, end = "<!-- keys: made by go generate ./cmd/internal/cli -->\n", "\n<!-- /keys -->"
-	head, rest, opened := strings.Cut(string(text), begin)
-	_, tail, closed := strings.Cut(rest, end)
-	if !opened || !closed {
-		t.Fatalf("%s has no place for the keys", simulatePage)
+	page := string(text)
+	for _, file := range []struct {
+		name   string
+		config any
+	}{{"keys", twin.DefaultConfig()}, {"scale keys", scaling.DefaultConfig()}} {
+		all, err := reference.Keys("../../..", file.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere := regexp.MustCompile(`^(engine|scoring|prefix|admission|control)(\.|$)`)
+		var keys []reference.Key
+		for _, k := range all {
+			switch {
+			case k.Comment == "":
+				t.Errorf("%s has no comment", k.Path)
+			case !elsewhere.MatchString(k.Path):
+				keys = append(keys, k)
+			}
+		}
+		begin, end := "<!-- "+file.name+": made by go generate ./cmd/internal/cli -->\n", "\n<!-- /"+file.name+" -->"
+		head, rest, opened := strings.Cut(page, begin)
+		_, tail, closed := strings.Cut(rest, end)
+		if !opened || !closed {
+			t.Fatalf("%s has no place for the %s", simulatePage, file.name)
+		}
+		page = head + begin + strings.ReplaceAll(reference.Tables(keys), "\n## ", "\n### ") + end + tail
 	}
-	sameText(t, simulatePage, head+begin+strings.ReplaceAll(reference.Tables(keys), "\n## ", "\n### ")+end+tail)
+	sameText(t, simulatePage, page)
 }
 
 // Every flag of llmgw simulate stands in the how-to.
@@ -52,17 +60,19 @@ func TestSimulateFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var help strings.Builder
-	if code := cli.Main(t.Context(), []string{"simulate", "--help"}, cli.Streams{Out: &help, Err: t.Output()}); code != 0 {
-		t.Fatalf("exit code %d", code)
-	}
-	flags := regexp.MustCompile(`(?m)^ +(?:-\w, )? *(--[a-z0-9-]+)`).FindAllStringSubmatch(help.String(), -1)
-	if len(flags) < 5 {
-		t.Fatalf("only the flags %v in\n%s", flags, &help)
-	}
-	for _, m := range flags {
-		if m[1] != "--help" && m[1] != "--version" && !strings.Contains(string(page), "`"+m[1]) {
-			t.Errorf("docs/how-to/simulate.md does not explain %s", m[1])
+	for _, command := range [][]string{{"simulate"}, {"simulate", "scale"}} {
+		var help strings.Builder
+		if code := cli.Main(t.Context(), append(command, "--help"), cli.Streams{Out: &help, Err: t.Output()}); code != 0 {
+			t.Fatalf("exit code %d", code)
+		}
+		flags := regexp.MustCompile(`(?m)^ +(?:-\w, )? *(--[a-z0-9-]+)`).FindAllStringSubmatch(help.String(), -1)
+		if len(flags) < 5 {
+			t.Fatalf("only the flags %v in\n%s", flags, &help)
+		}
+		for _, m := range flags {
+			if m[1] != "--help" && m[1] != "--version" && !strings.Contains(string(page), "`"+m[1]) {
+				t.Errorf("docs/how-to/simulate.md does not explain %s of %v", m[1], command)
+			}
 		}
 	}
 }
@@ -94,5 +104,57 @@ func TestSimulateExample(t *testing.T) {
 	}
 	if first == figures("--seed", "2") {
 		t.Error("another seed prints the same figures")
+	}
+}
+
+var scaleExample = []string{"simulate", "scale", "-c", "../../../examples/scale.yaml", "--rates", "../../../examples/traces/servegen_clients.csv.gz"}
+
+// The example of scaling runs, says what was decided and why, and the same seed prints
+// the same but for the time it took.
+func TestSimulateScaleExample(t *testing.T) {
+	t.Parallel()
+	print := func(args ...string) string {
+		var out, errs bytes.Buffer
+		args = append(append(scaleExample, "--from", "10h", "--duration", "10m", "--policy", "autoscaled"), args...)
+		if code := cli.Main(t.Context(), args, cli.Streams{Out: &out, Err: &errs}); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &errs)
+		}
+		return regexp.MustCompile(`"wall_s":[^,]*`).ReplaceAllString(out.String(), "")
+	}
+	first := print("--json", "--decisions")
+	if n := strings.Count(first, "\n"); n < 4 || strings.Count(first, "wait for it") < 3 {
+		t.Errorf("%d lines:\n%s", n, first)
+	}
+	if first != print("--json", "--decisions", "--seed", "1") {
+		t.Error("the same seed prints other figures")
+	}
+	if text := print(); !strings.Contains(text, "card-hours") || !strings.Contains(text, "small-1") {
+		t.Errorf("no table:\n%s", text)
+	}
+}
+
+// On the two days after the one by which the defaults were chosen, models on demand that
+// scale take at most 60 % of the card-hours of a fleet that is always on, and serve at
+// least 95 % as many requests in time. It takes a minute.
+func TestSimulateScaleDays(t *testing.T) {
+	if os.Getenv("LLMGW_TEST_DAYS") == "" {
+		t.Skip("set LLMGW_TEST_DAYS=1 to simulate whole days")
+	}
+	for _, from := range []string{"24h", "48h"} {
+		var out, errs bytes.Buffer
+		args := append(scaleExample, "--from", from, "--policy", "static", "--policy", "autoscaled", "--json")
+		if code := cli.Main(t.Context(), args, cli.Streams{Out: &out, Err: &errs}); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &errs)
+		}
+		var static, auto scaling.Report
+		for in, r := json.NewDecoder(&out), &static; in.More(); r = &auto {
+			if err := in.Decode(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cards, good := auto.CardHours/static.CardHours, float64(auto.Good)/float64(static.Good)
+		if cards > 0.6 || good < 0.95 {
+			t.Errorf("from %s: %.3f of the card-hours, %.3f of what is in time", from, cards, good)
+		}
 	}
 }

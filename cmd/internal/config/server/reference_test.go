@@ -126,6 +126,7 @@ func TestEveryExampleFileIsLoaded(t *testing.T) {
 		"agent.yaml":    true, // by TestExample of config/agent
 		"server.yaml":   true,
 		"simulate.yaml": true, // by TestSimulateExample of cmd/internal/cli
+		"scale.yaml":    true, // by TestSimulateScaleExample of cmd/internal/cli
 	}
 	err := filepath.WalkDir(filepath.Join(repository, "examples"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".yaml") && filepath.Base(filepath.Dir(path)) == "examples" && !known[d.Name()] {
