@@ -122,7 +122,7 @@ func TestSimulateScaleExample(t *testing.T) {
 		return regexp.MustCompile(`"wall_s":[^,]*`).ReplaceAllString(out.String(), "")
 	}
 	first := print("--json", "--decisions")
-	if n := strings.Count(first, "\n"); n < 4 || strings.Count(first, "wait for it") < 3 {
+	if n := strings.Count(first, "\n"); n < 4 || strings.Count(first, " for it") < 3 {
 		t.Errorf("%d lines:\n%s", n, first)
 	}
 	if first != print("--json", "--decisions", "--seed", "1") {
