@@ -148,26 +148,37 @@ func live(t *testing.T, seed uint64, plan []step) []string {
 		h.cut[n].Store(false)
 	}
 	h.pass(2 * feed.Lease)
-	last := h.sees.state()
-	waiting := 0
-	for _, r := range h.router {
-		r.mu.Lock()
-		waiting += r.demand["m"].Waiting
-		r.mu.Unlock()
-	}
-	heard := 0
-	if all, _ := h.p.Demand(0); len(all) > 0 {
-		heard = all[0].Waiting
+	waiting, heard := h.demand()
+	for range 60 { // a stream may have been lost just now, and what its router said with it
+		if waiting == heard {
+			break
+		}
+		h.pass(time.Second)
+		waiting, heard = h.demand()
 	}
 	if heard != waiting {
 		h.fault("%d requests wait, and the publisher knows of %d", waiting, heard)
 	}
+	last := h.sees.state()
 	for n, r := range h.router {
 		if got := r.state(); got.Version != last.Version {
 			h.fault("router %d ends at %v, and the publisher is at %v", n, got.Version, last.Version)
 		}
 	}
 	return h.faults
+}
+
+// demand is how many requests wait for m, and how many the publisher knows of.
+func (h *history) demand() (waiting, heard int) {
+	for _, r := range h.router {
+		r.mu.Lock()
+		waiting += r.demand["m"].Waiting
+		r.mu.Unlock()
+	}
+	if all, _ := h.p.Demand(0); len(all) > 0 {
+		heard = all[0].Waiting
+	}
+	return waiting, heard
 }
 
 // entry is one of ten instances, of five replicas of two models.
