@@ -64,6 +64,8 @@ type model struct {
 	askedAt time.Time
 	// loads are how long replicas took to be ready, wakes how long those that slept.
 	loads, wakes loads
+	// unwoken is when one that slept did not wake; zero: all did.
+	unwoken time.Time
 	// evicted is when one was ended last for another model's sake, thrashed how often
 	// one was loaded again within [thrashWindow] of that.
 	evicted  time.Time
@@ -88,7 +90,7 @@ func (c *Core) setCatalog(cat *catalog.Catalog) {
 		before := m.fingerprint
 		c.want(m, &entry)
 		if m.fingerprint != before { // another profile may do better
-			m.failures, m.after, m.reason = 0, time.Time{}, ""
+			m.failures, m.after, m.reason, m.unwoken = 0, time.Time{}, "", time.Time{}
 		}
 		c.models = append(c.models, m)
 		c.byName[m.name] = m
@@ -258,6 +260,9 @@ func byNeed(a, b *model) int {
 func (m *model) failed(c *Core, r *replica, why string) {
 	if !r.readyAt.IsZero() && c.now.Sub(r.readyAt) >= c.cfg.MaxBackoff {
 		m.failures = 0
+	}
+	if !r.woken.IsZero() {
+		m.unwoken = c.now
 	}
 	m.failures++
 	m.reason = why

@@ -72,9 +72,38 @@ var faults = []struct {
 	{"a router is heard", func(w *world, _ *machine) { w.deaf = false }},
 	{"a model leaves", func(w *world, _ *machine) {
 		if len(w.models) > 1 {
+			w.left = append(w.left, w.models[0])
 			w.setModels(w.models[1:]...)
 		}
 	}},
+	{"a model comes back", func(w *world, _ *machine) {
+		if len(w.left) > 0 {
+			w.setModels(append(w.models, w.left[0])...)
+			w.left = w.left[1:]
+		}
+	}},
+	{"a model is switched off", func(w *world, m *machine) { w.rescale(m, 0, 0) }},
+	{"a model is on demand", func(w *world, m *machine) { w.rescale(m, 0, 2) }},
+	{"a model has to run", func(w *world, m *machine) { w.rescale(m, 1, 1) }},
+	{"a model has to run twice", func(w *world, m *machine) { w.rescale(m, 2, 3) }},
+	{"engines end while they load", func(w *world, m *machine) { w.ails[w.some(m)] = brittle }},
+	{"engines load for ever", func(w *world, m *machine) { w.ails[w.some(m)] = hung }},
+	{"engines end when they are used", func(w *world, m *machine) { w.ails[w.some(m)] = fragile }},
+	{"engines do not fall asleep", func(w *world, m *machine) { w.ails[w.some(m)] = wakeful }},
+	{"engines do not wake", func(w *world, m *machine) { w.ails[w.some(m)] = dead }},
+	{"engines are mended", func(w *world, m *machine) { delete(w.ails, w.some(m)) }},
+	{"engines do not end", func(w *world, _ *machine) { w.stuck = true }},
+	{"engines end", func(w *world, _ *machine) { w.stuck = false }},
+	{"the control plane stands still", func(w *world, _ *machine) { w.paused = w.now.Add(90 * time.Second) }},
+}
+
+// rescale changes between which numbers a model runs.
+func (w *world) rescale(m *machine, least, most int) {
+	i := slices.Index(w.machines, m) % len(w.models)
+	s := *w.models[i].Scaling
+	s.Min, s.Max = least, most
+	w.models[i].Scaling = &s
+	w.setModels(w.models...)
 }
 
 // some is one of the models, another one for each of so many machines.
@@ -132,7 +161,8 @@ func TestAnything(t *testing.T) {
 
 // heal ends all faults. What people want of nodes stays.
 func (w *world) heal() {
-	w.loss, w.delay, w.storeAway = 0, 0, false
+	w.loss, w.delay, w.storeAway, w.stuck, w.paused = 0, 0, false, false, time.Time{}
+	clear(w.ails)
 	for _, m := range w.machines {
 		m.up, m.agent, m.link = true, true, true
 	}

@@ -9,10 +9,18 @@ import (
 	"github.com/llmgw/llmgw/placement"
 )
 
+// sleeplessFor is for how long no replica of a model is put to sleep after one did not
+// wake: the next one would likely cost who asks the time to find out, and a load.
+const sleeplessFor = time.Hour
+
 // sleepable reports whether a replica that is let go should keep its weights in its
-// node's memory: its engine can, none of its model does yet, and to wake one is known
-// to take, or may take, less than half as long as to load one.
+// node's memory: its engine can, none of its model does yet, none has failed to wake
+// lately, and to wake one is known to take, or may take, less than half as long as to
+// load one.
 func (c *Core) sleepable(m *model, r *replica) bool {
+	if !m.unwoken.IsZero() && c.now.Sub(m.unwoken) < sleeplessFor {
+		return false
+	}
 	if !r.row.Profile.Sleep || r.outdated || r.move != "" || m.scaling.Max == 0 || len(m.kin.asleep) > 0 || r.row.State != Ready {
 		return false
 	}
@@ -52,6 +60,7 @@ func (c *Core) sleeping(r *replica) {
 		}
 	}
 	switch {
+	case asleep && !r.asleep && (r.dirty || r.put.open): // two rows never share a card
 	case asleep && !r.asleep:
 		r.asleep = true
 		c.claim(r)

@@ -144,3 +144,23 @@ func TestSleeperIsInTheWay(t *testing.T) {
 		t.Fatal(w.describe())
 	}
 }
+
+// The cards of what fell asleep are nobody else's until its row says that it sleeps:
+// two rows never share a card.
+func TestSleepIsStored(t *testing.T) {
+	w := awake(t, 1, 1, sleeper("a", 1), sleeper("b", 1))
+	w.ask("a", 1)
+	w.until(30, "a serves", func() bool { return w.serves("a") == 1 })
+	w.storeAway = true
+	w.until(200, "a sleeps", func() bool { return w.asleep() == 1 })
+	w.ask("b", 1)
+	w.forSeconds(60)
+	if v := w.core.View(); len(v.Replicas) != 1 {
+		t.Fatalf("b has a place that the store gives to a\n%s", w.describe())
+	}
+	w.storeAway = false
+	w.until(60, "b serves", func() bool { return w.serves("b") == 1 })
+	if w.asleep() != 1 {
+		t.Fatal(w.describe())
+	}
+}

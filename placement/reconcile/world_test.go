@@ -26,6 +26,7 @@ type world struct {
 
 	machines []*machine
 	models   []catalog.Model
+	left     []catalog.Model // that were in the catalog before
 	cat      *catalog.Catalog
 	needs    []reconcile.Need // that the core is told of once; nil: nothing
 
@@ -70,9 +71,30 @@ type world struct {
 	// long is for how long a stream goes on at a replica that is no endpoint any more.
 	long time.Duration
 
+	// ails is what is wrong with a model's engines.
+	ails map[string]ailment
+	// stuck engines do not end when they are told to; paused is until when the control
+	// plane's process does not run.
+	stuck  bool
+	paused time.Time
+
 	starts int // engines started
 	wakes  int // engines woken
+	// startedAt is when engines of a model were started: leading shards.
+	startedAt map[string][]time.Time
 }
+
+// ailment is what is wrong with an engine.
+type ailment int
+
+const (
+	sound   ailment = iota
+	brittle         // it ends while it loads
+	hung            // it loads for ever
+	fragile         // it ends as soon as somebody uses it
+	wakeful         // it will not sleep
+	dead            // it will not wake
+)
 
 type fataler interface {
 	Helper()
@@ -120,7 +142,7 @@ func newWorld(t fataler, seed uint64) *world {
 		store: map[string]reconcile.Row{}, emitted: map[string]time.Time{}, hosts: map[string]string{}, retired: map[string]bool{},
 		streams: map[string]time.Time{}, backup: map[string]reconcile.Row{},
 		used: map[string]bool{}, demand: map[string]*reconcile.Demand{}, statuses: map[string]reconcile.ModelStatus{},
-		load: 10 * time.Second, wake: 2 * time.Second, busy: true,
+		load: 10 * time.Second, wake: 2 * time.Second, busy: true, ails: map[string]ailment{}, startedAt: map[string][]time.Time{},
 	}
 	w.setModels()
 	return w
@@ -190,7 +212,7 @@ func (w *world) pass() {
 	w.carry()
 	w.beat()
 	w.emit()
-	if w.core != nil {
+	if w.core != nil && !w.now.Before(w.paused) {
 		w.step()
 	}
 }
@@ -203,6 +225,20 @@ func (w *world) run() {
 			case engines.ShardStarting:
 				w.become(p, engines.ShardLoading)
 			case engines.ShardLoading:
+				switch w.ail(p) {
+				case brittle:
+					if w.now.Sub(p.started) >= w.load/2 {
+						w.become(p, engines.ShardFailed)
+					}
+					continue
+				case hung:
+					continue
+				case dead:
+					if !p.woken.IsZero() {
+						continue
+					}
+				case sound, fragile, wakeful:
+				}
 				if !p.woken.IsZero() {
 					if w.now.Sub(p.woken) >= w.wake {
 						w.become(p, engines.ShardReady)
@@ -211,12 +247,17 @@ func (w *world) run() {
 					w.become(p, engines.ShardReady)
 				}
 			case engines.ShardStopping:
-				w.become(p, engines.ShardStopped)
+				if !w.stuck {
+					w.become(p, engines.ShardStopped)
+				}
 			case engines.ShardUnset, engines.ShardReady, engines.ShardDraining, engines.ShardStopped, engines.ShardFailed, engines.ShardSleeping:
 			}
 		}
 	}
 }
+
+// ail is what is wrong with an engine.
+func (w *world) ail(p *process) ailment { return w.ails[p.spec.Profile.ServedNames[0]] }
 
 func (w *world) become(p *process, s engines.ShardState) {
 	p.status.State, p.status.Since = s, w.now
@@ -255,6 +296,11 @@ func (w *world) beat() {
 func (w *world) emit() {
 	for _, e := range w.endpoints {
 		lead := w.serving(e)
+		if lead != nil && w.ail(lead) == fragile && (w.busy || w.used[e.Model] || w.demand[e.Model] != nil && w.demand[e.Model].Waiting > 0) {
+			w.become(lead, engines.ShardFailed)
+			w.emitted[e.Replica] = time.Time{} // its own agent's word
+			continue
+		}
 		if lead != nil && (w.busy || w.used[e.Model]) {
 			w.emitted[e.Replica] = w.now
 			w.streams[e.Replica] = w.now.Add(w.long)
@@ -485,6 +531,9 @@ func (w *world) do(o reconcile.Order) reconcile.Result {
 		if p == nil || p.status.State != engines.ShardReady && p.status.State != engines.ShardDraining && p.status.State != engines.ShardSleeping {
 			return reconcile.Result{Outcome: reconcile.Refused, Reason: "it does not serve"}
 		}
+		if w.ail(p) == wakeful {
+			return reconcile.Result{Outcome: reconcile.Refused, Reason: "it will not sleep"}
+		}
 		w.become(p, engines.ShardSleeping)
 		p.slept = true
 	case reconcile.Wake:
@@ -529,6 +578,9 @@ func (w *world) launch(m *machine, o reconcile.Order, p *process) reconcile.Resu
 		w.t.Fatalf("%v is told to meet at %q; its leader is at %q", o.Shard, o.Spec.Leader, at)
 	}
 	w.starts++
+	if o.Shard.Rank == 0 {
+		w.startedAt[o.Spec.Profile.ServedNames[0]] = append(w.startedAt[o.Spec.Profile.ServedNames[0]], w.now)
+	}
 	p = &process{
 		spec: *o.Spec, started: w.now,
 		status: engines.ShardStatus{
@@ -575,6 +627,11 @@ func (w *world) mayStop(o reconcile.Order, p *process) {
 
 // check holds what the core says against what must be so at any moment.
 func (w *world) check(v *reconcile.View) {
+	for _, m := range v.Models {
+		if m.Unplaced == nil && m.Wanted > m.Ready+m.Coming+m.Lost && m.Reason == "" && m.After.After(w.now) {
+			w.t.Fatalf("%v: %s waits until %v, and nothing says why", w.now, m.Name, m.After)
+		}
+	}
 	taken := map[string]string{}
 	for _, r := range v.Replicas {
 		if r.State == reconcile.Draining && !w.retired[r.ID] {
@@ -611,7 +668,7 @@ func (w *world) check(v *reconcile.View) {
 			}
 			for _, card := range s.Cards {
 				if other := stored[card]; other != "" {
-					w.t.Fatalf("%v: the rows of %s and of %s both have card %s", w.now, id, other, card)
+					w.t.Fatalf("%v: the rows of %s and of %s both have card %s\n%s\n%+v\n%+v", w.now, id, other, card, w.describe(), w.store[id], w.store[other])
 				}
 				stored[card] = id
 			}
