@@ -17,7 +17,7 @@ import (
 // site is everything a loop needs: a store, one node and routers, which do what
 // they are told.
 type site struct {
-	settle time.Duration
+	settle    time.Duration
 	mu        sync.Mutex
 	leads     bool
 	session   uint64
