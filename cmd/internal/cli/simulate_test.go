@@ -107,7 +107,10 @@ func TestSimulateExample(t *testing.T) {
 	}
 }
 
-var scaleExample = []string{"simulate", "scale", "-c", "../../../examples/scale.yaml", "--rates", "../../../examples/traces/servegen_clients.csv.gz"}
+// scaleExample is the command line of the example of scaling, with more arguments.
+func scaleExample(args ...string) []string {
+	return append([]string{"simulate", "scale", "-c", "../../../examples/scale.yaml", "--rates", "../../../examples/traces/servegen_clients.csv.gz"}, args...)
+}
 
 // The example of scaling runs, says what was decided and why, and the same seed prints
 // the same but for the time it took.
@@ -115,7 +118,7 @@ func TestSimulateScaleExample(t *testing.T) {
 	t.Parallel()
 	print := func(args ...string) string {
 		var out, errs bytes.Buffer
-		args = append(append(scaleExample, "--from", "10h", "--duration", "10m", "--policy", "autoscaled"), args...)
+		args = append(scaleExample("--from", "10h", "--duration", "10m", "--policy", "autoscaled"), args...)
 		if code := cli.Main(t.Context(), args, cli.Streams{Out: &out, Err: &errs}); code != 0 {
 			t.Fatalf("exit code %d: %s", code, &errs)
 		}
@@ -142,7 +145,7 @@ func TestSimulateScaleDays(t *testing.T) {
 	}
 	for _, from := range []string{"24h", "48h"} {
 		var out, errs bytes.Buffer
-		args := append(scaleExample, "--from", from, "--policy", "static", "--policy", "autoscaled", "--json")
+		args := scaleExample("--from", from, "--policy", "static", "--policy", "autoscaled", "--json")
 		if code := cli.Main(t.Context(), args, cli.Streams{Out: &out, Err: &errs}); code != 0 {
 			t.Fatalf("exit code %d: %s", code, &errs)
 		}

@@ -132,8 +132,10 @@ func WriteText(w io.Writer, reports []*Report) error {
 		return nil
 	}
 	first := reports[0]
-	fmt.Fprintf(w, "%s from %v: %d requests in %.3g h, %d models, %d cards, seed %d\n\n", first.Rates,
-		time.Duration(first.FromS*float64(time.Second)), first.Requests, first.Hours, len(first.Models), first.Cards, first.Seed)
+	if _, err := fmt.Fprintf(w, "%s from %v: %d requests in %.3g h, %d models, %d cards, seed %d\n\n", first.Rates,
+		time.Duration(first.FromS*float64(time.Second)), first.Requests, first.Hours, len(first.Models), first.Cards, first.Seed); err != nil {
+		return err
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "policy\tgood\tof the first\tserved\tlost\trefusals\tTTFT p50\tp90\tp99\tcard-hours\tof the first\tpeak cards\tloads/h\tleast good\twall")
 	for _, r := range reports {
