@@ -20,6 +20,9 @@ func (c *Core) drain(r *replica) {
 	case r.use.Released && c.idle(r) && r.toSleep:
 		r.toSleep = false
 		r.to(Sleeping, r.row.Reason, c.now)
+		for _, s := range r.shards {
+			s.sleep.afresh()
+		}
 		c.sleeping(r)
 		return
 	case r.use.Released && c.idle(r):

@@ -81,6 +81,9 @@ type attempt struct {
 func (a *attempt) due(now time.Time, _ time.Duration) bool { return !a.open && !now.Before(a.next) }
 func (a *attempt) given(now time.Time)                     { a.open, a.next = true, now }
 
+// afresh has the order given without a pause: it is another one than before.
+func (a *attempt) afresh() { a.next = time.Time{} }
+
 // answered notes a result, after which the order is given again only after pause.
 func (a *attempt) answered(now time.Time, pause time.Duration) {
 	a.open, a.next = false, now.Add(pause)

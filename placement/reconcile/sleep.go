@@ -144,6 +144,11 @@ func (c *Core) wake(m *model, r *replica) {
 	r.asleep, r.evictedFor, r.woken = false, "", c.now
 	r.to(Loading, "", c.now)
 	r.dirty = true
+	for _, s := range r.shards {
+		s.wake.afresh()
+		s.drain.afresh()
+		s.drained = false // waking undoes it
+	}
 	c.claim(r)
 	c.wakeShards(r)
 }

@@ -54,6 +54,24 @@ func TestSleepAndWake(t *testing.T) {
 	}
 }
 
+// One that is used now and then sleeps and is woken each time at once, however soon
+// after the last.
+func TestSleepSoonAgain(t *testing.T) {
+	m := sleeper("m", 1)
+	m.Scaling.IdleTimeout = 5 * time.Second
+	w := awake(t, 1, 1, m)
+	w.ask("m", 1)
+	w.until(30, "it serves", func() bool { return w.serves("m") == 1 })
+	for range 5 {
+		w.until(12, "it sleeps", func() bool { return w.asleep() == 1 })
+		w.ask("m", 1)
+		w.until(6, "it serves again", func() bool { return w.serves("m") == 1 })
+	}
+	if w.starts != 1 || w.wakes != 5 {
+		t.Errorf("%d starts and %d wakes", w.starts, w.wakes)
+	}
+}
+
 // Two models whose engines sleep share a card, one at a time.
 func TestSleepersShareACard(t *testing.T) {
 	w := awake(t, 1, 1, sleeper("a", 1), sleeper("b", 1))
