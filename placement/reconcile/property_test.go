@@ -101,7 +101,9 @@ var faults = []struct {
 func (w *world) rescale(m *machine, least, most int) {
 	i := slices.Index(w.machines, m) % len(w.models)
 	s := *w.models[i].Scaling
-	s.Min, s.Max = least, most
+	if s.Min, s.Max = least, most; most == 0 {
+		s.Prewarm = nil
+	}
 	w.models[i].Scaling = &s
 	w.setModels(w.models...)
 }
@@ -134,9 +136,15 @@ func TestAnything(t *testing.T) {
 			m.Scaling.Max += rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "more")
 			m.Scaling.IdleTimeout = time.Duration(rapid.IntRange(10, 300).Draw(t, "idle timeout")) * time.Second
 			m.Profile.Sleep = rapid.Bool().Draw(t, "sleeps")
+			if rapid.IntRange(0, 3).Draw(t, "prewarm") == 0 && m.Scaling.Max > 0 {
+				m.Scaling.Prewarm = []catalog.Prewarm{{Cron: "*/20 * * * *", For: 7 * time.Minute}}
+			}
 			models = append(models, m)
 		}
 		w.setModels(models...)
+		w.cfg.Residence = rapid.SampledFrom([]time.Duration{0, 2 * time.Minute}).Draw(t, "residence")
+		w.cfg.DrainGrace = rapid.SampledFrom([]time.Duration{0, 30 * time.Second, 10 * time.Minute}).Draw(t, "grace")
+		w.cfg.MoveGrace = rapid.SampledFrom([]time.Duration{0, 5 * time.Minute}).Draw(t, "move")
 		w.startPlane()
 		for range rapid.IntRange(0, 25).Draw(t, "events") {
 			f := faults[rapid.IntRange(0, len(faults)-1).Draw(t, "what")]
@@ -149,14 +157,68 @@ func TestAnything(t *testing.T) {
 		w.deaf = false
 		clear(w.used)
 		clear(w.demand)
-		for range 3600 {
-			if w.problem() == "" {
-				return
+		w.settles(t)
+		w.busy, w.long = false, 0
+		for _, m := range w.models {
+			if m.Scaling.Max > 0 {
+				w.served(t, m)
 			}
-			w.pass()
 		}
-		t.Fatalf("an hour later: %s\n%s", w.problem(), w.describe())
+		clear(w.demand)
+		w.settles(t)
 	})
+}
+
+// settles lets time pass until all is as it is wanted.
+func (w *world) settles(t *rapid.T) {
+	t.Helper()
+	for range 3600 {
+		if w.problem() == "" {
+			return
+		}
+		w.pass()
+	}
+	t.Fatalf("an hour later: %s\n%s", w.problem(), w.describe())
+}
+
+// served asks for a model until it is served, at most as long as the one in whose
+// place it comes may take to go; or holds that there is no room for it, and that it is
+// said.
+func (w *world) served(t *rapid.T, m catalog.Model) {
+	t.Helper()
+	for range 1200 {
+		w.ask(m.Name, 1)
+		if w.pass(); w.serves(m.Name) > 0 {
+			return
+		}
+	}
+	v, _ := view(w, m.Name)
+	if v.Unplaced == nil || w.state(m.Name) != reconcile.ModelUnplaced {
+		t.Fatalf("%s is not served in 20 min, and nothing says why: it is %v\n%s", m.Name, w.state(m.Name), w.describe())
+	}
+	p := m.Profile.WithDefaults()
+	for _, on := range w.machines {
+		if p.Ranks == 1 && on.cordon == placement.NoCordon && len(on.unfit) == 0 && on.cards >= p.Cards() && w.onDemandAlone(on) {
+			t.Fatalf("%s has no place, though nothing on %s has to run\n%s", m.Name, on.id, w.describe())
+		}
+	}
+}
+
+// onDemandAlone reports whether what is on a machine is only there because somebody
+// asked for it once.
+func (w *world) onDemandAlone(m *machine) bool {
+	for id := range m.shards {
+		row, stored := w.store[id.Replica]
+		if !stored {
+			continue
+		}
+		for _, model := range w.models {
+			if model.Name == row.Model && (model.Scaling.Min > 0 || len(model.Scaling.Prewarm) > 0) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // heal ends all faults. What people want of nodes stays.

@@ -168,8 +168,11 @@ func (c *Core) holdsStray(n *node, st *stray, lead *engines.ShardStatus) string 
 	case !use.InFlight.Is(0):
 		why = "routers have requests there"
 	}
-	works := !use.worked.IsZero() && c.now.Sub(use.worked) < c.cfg.LostAfter && n.Cordon != placement.Draining
-	if why == "" || c.now.Sub(st.since) >= c.cfg.DrainGrace && !works {
+	grace, works := c.cfg.DrainGrace, false
+	if n.Cordon != placement.Draining { // what nothing has shown for LostAfter was looked for as long
+		grace, works = max(grace, c.cfg.LostAfter), !use.worked.IsZero() && c.now.Sub(use.worked) < c.cfg.LostAfter
+	}
+	if why == "" || c.now.Sub(st.since) >= grace && !works {
 		return ""
 	}
 	return why

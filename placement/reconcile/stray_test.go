@@ -99,6 +99,25 @@ func TestStrayThatWorks(t *testing.T) {
 	}
 }
 
+// However short the grace is, nobody can say that nothing shows work before it was
+// looked for.
+func TestStrayWithoutGrace(t *testing.T) {
+	w := newWorld(t, 1)
+	w.cfg.DrainGrace = 0
+	w.nodes("", 1, 8)
+	w.setModels(simModel("m", 1, 1, 8))
+	w.startPlane()
+	w.until(60, "it serves", func() bool { return w.serves("m") == 1 })
+	old := w.core.View().Replicas[0].ID
+	w.long = 10 * time.Minute
+	w.forSeconds(2)
+	w.restore() // and the world holds that nothing which works is stopped
+	w.forSeconds(300)
+	if w.runs(old) != 1 {
+		t.Fatalf("it works, and:\n%s", w.describe())
+	}
+}
+
 // What answers nobody ends at once: that which loads, and that which failed.
 func TestStrayThatAnswersNobody(t *testing.T) {
 	w := newWorld(t, 1)

@@ -459,7 +459,7 @@ func (w *world) use(id string) reconcile.Use {
 		u.InFlight = engines.Known(1)
 	}
 	if w.deaf {
-		u.InFlight = engines.Opt[int]{}
+		u.InFlight, u.Released = engines.Opt[int]{}, false
 	}
 	return u
 }
