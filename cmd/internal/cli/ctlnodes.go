@@ -84,7 +84,7 @@ func nodeTroubles(n *apipb.Node) []string {
 	}
 	for _, s := range n.GetShards() {
 		if s.GetMemoryHeld() != "" {
-			out = append(out, fmt.Sprintf("memory of shard %s/%d, which was stopped, is held: %s", s.GetReplica(), s.GetRank(), s.GetMemoryHeld()))
+			out = append(out, fmt.Sprintf("memory of shard %s/%d, which is %s, is held: %s", s.GetReplica(), s.GetRank(), s.GetState(), s.GetMemoryHeld()))
 		}
 		if s.GetState() == "failed" {
 			out = append(out, fmt.Sprintf("shard %s/%d failed: %s", s.GetReplica(), s.GetRank(), orText([]string{s.GetReason(), s.GetAdvice()}, "why is not known")))
