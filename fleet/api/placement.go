@@ -63,7 +63,7 @@ func (s placements) WhatIf(ctx context.Context, req *apipb.WhatIfRequest) (*apip
 func goodQuestion(req *apipb.WhatIfRequest) []error {
 	errs := []error{goodText("add_models_file", req.GetAddModelsFile(), maxTextBytes)}
 	if len(req.GetDrain())+len(req.GetRemove())+len(req.GetAddNodes()) == 0 && req.GetAddModels() == "" {
-		errs = append(errs, errors.New("nothing is changed; want drain, remove, add_nodes or add_models"))
+		errs = append(errs, errors.New("nothing is changed; want drain (--drain), remove (--remove-node), add_nodes (--add-node) or add_models (--add-model)"))
 	}
 	if n := len(req.GetAddModels()); n > MaxDefinitionBytes {
 		errs = append(errs, fmt.Errorf("add_models has %d bytes; want at most %d", n, MaxDefinitionBytes))

@@ -156,13 +156,13 @@ func (q *whatIf) apply() error {
 	}
 	for _, n := range q.change.Add {
 		if _, known := q.cluster.Node(n.ID); known {
-			return fmt.Errorf("%w: there is a node %q", ErrTaken, n.ID)
+			return fmt.Errorf("%w: there is a node %q; give the new one another ID (--add-node ID=FILE)", ErrTaken, n.ID)
 		}
 		q.cluster.SetNode(n)
 	}
 	for _, w := range q.change.Models {
 		if _, known := q.snapshot.Model(w.Name); known {
-			return fmt.Errorf("%w: there is a model %q", ErrTaken, w.Name)
+			return fmt.Errorf("%w: there is a model %q; give the new one another name", ErrTaken, w.Name)
 		}
 	}
 	return nil

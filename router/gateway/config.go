@@ -189,7 +189,7 @@ func checkProfile(path, name string, known []string) error {
 func (c Config) Warnings() []string {
 	if len(c.Endpoints) == 0 {
 		// That no endpoint serves a model follows from it.
-		return []string{"endpoints: there are none; every request is answered 503 or, if its model is not under models, 404"}
+		return []string{"endpoints: there are none; what no replica of a fleet serves is answered 503 or, if its model is not known, 404"}
 	}
 	out := c.admissionWarnings()
 	served := map[string]bool{}

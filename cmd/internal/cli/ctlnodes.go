@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/llmgw/llmgw/engines"
 	"github.com/llmgw/llmgw/fleet/apipb"
 )
 
@@ -290,15 +291,20 @@ func cards(n *apipb.Node) string {
 	return fmt.Sprint(usable)
 }
 
-// shards says how many shards of a node are ready.
+// shards says how many shards of a node are ready. Those that were stopped are not
+// counted: an agent remembers them for a day, and nothing of them runs.
 func shards(n *apipb.Node) string {
-	ready := 0
+	ready, all := 0, 0
 	for _, s := range n.GetShards() {
-		if s.GetState() == "ready" {
+		if s.GetState() == engines.ShardStopped.String() {
+			continue
+		}
+		all++
+		if s.GetState() == engines.ShardReady.String() {
 			ready++
 		}
 	}
-	if all := len(n.GetShards()); ready < all {
+	if ready < all {
 		return fmt.Sprintf("%d ready of %d", ready, all)
 	}
 	return fmt.Sprint(ready)

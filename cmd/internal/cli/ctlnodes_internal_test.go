@@ -26,6 +26,7 @@ func troubled(now time.Time) *apipb.Node {
 		Shards: []*apipb.NodeShard{
 			{Replica: "llama-1", State: "ready", Running: new(uint32(3)), Waiting: new(uint32(0)), Address: "10.0.0.7:20000"},
 			{Replica: "llama-2", State: "failed", Reason: "out of memory", Advice: "lower memory_ratio"},
+			{Replica: "llama-0", State: "stopped"},
 		},
 		Warnings: []string{"its clock is 10m0s ahead of this one's\x1b[31m"},
 	}

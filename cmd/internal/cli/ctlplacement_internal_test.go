@@ -36,7 +36,7 @@ func leading() *apipb.PlacementStanding {
 
 func (*fakePlacement) GetStatus(context.Context, *apipb.GetStatusRequest) (*apipb.GetStatusResponse, error) {
 	return &apipb.GetStatusResponse{
-		At: ago(0), Standing: leading(), Nodes: []*apipb.NamedCount{{Name: "lost", Count: 1}, {Name: "ready", Count: 4}}, WholeFreeNodes: 1,
+		At: ago(0), Standing: leading(), Nodes: []*apipb.NamedCount{{Name: "draining", Count: 1}, {Name: "lost", Count: 1}, {Name: "ready", Count: 4}}, WholeFreeNodes: 1,
 		Classes: []*apipb.CardClass{{
 			Class: "H100", Total: 40, Free: 10, Taken: 20, Unusable: 1, Away: 8, Occupied: 1, MemoryBytes: new(uint64(100)), MemoryUsedBytes: new(uint64(52)),
 			UnusableWhy: []*apipb.UnusableCards{{Reason: "xid-79", Count: 1, Nodes: []string{"gpu-7"}}},
@@ -159,7 +159,7 @@ func TestCtlPlacement(t *testing.T) {
 		want []string
 	}{
 		{[]string{"status"}, []string{
-			"cluster c: this control plane gives orders, in term 3\n", "nodes: 1 lost, 4 ready\n",
+			"cluster c: this control plane gives orders, in term 3\n", "nodes: 1 lost, 4 ready; of these 1 draining\n",
 			"CLASS  CARDS                       TAKEN  FREE  UNUSABLE  AWAY  OCCUPIED  MEMORY USED\n",
 			"H100   [#########ox----.....]  40  20     10    1         8     1         52%\n",
 			"FABRIC  NODES              WHOLE FREE  FREE CARDS  HOLDS  WEIGHTS OF\n",

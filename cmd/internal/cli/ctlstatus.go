@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/placement"
 )
 
 type ctlStatusCmd struct{ watchFlags }
@@ -47,7 +48,7 @@ func (f *watchFlags) status(ctx context.Context, streams Streams, verb string, t
 func writeStatus(w io.Writer, s *apipb.GetStatusResponse) error {
 	w = printable{w}
 	writeLeads(w, s.GetStanding())
-	fmt.Fprintf(w, "nodes: %s\n", counts(s.GetNodes(), "none has registered yet"))
+	fmt.Fprintf(w, "nodes: %s\n", nodeCounts(s.GetNodes()))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(s.GetClasses()) > 0 {
 		fmt.Fprint(t, "\nCLASS\tCARDS\t\tTAKEN\tFREE\tUNUSABLE\tAWAY\tOCCUPIED\tMEMORY USED\n")
@@ -355,6 +356,25 @@ func counts(list []*apipb.NamedCount, none string) string {
 		parts = append(parts, fmt.Sprintf("%d %s", c.GetCount(), c.GetName()))
 	}
 	return cmp.Or(strings.Join(parts, ", "), none)
+}
+
+// nodeCounts writes "1 lost, 4 ready; of these 1 draining": how many nodes are in
+// each state, and what else is said of some of them, so that none is added twice.
+func nodeCounts(list []*apipb.NamedCount) string {
+	var states, also []*apipb.NamedCount
+	for _, c := range list {
+		switch c.GetName() {
+		case placement.Cordoned.String(), placement.Draining.String(), "not connected":
+			also = append(also, c)
+		default:
+			states = append(states, c)
+		}
+	}
+	text := counts(states, "none has registered yet")
+	if len(also) > 0 {
+		text += "; of these " + counts(also, "")
+	}
+	return text
 }
 
 // stateWord is a replica's state in a word.

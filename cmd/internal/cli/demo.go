@@ -112,7 +112,7 @@ Kill an agent: its engines go on, and its node is unreachable after 4 s. The nex
 kill -9 %[3]s
 llmgw agent -c %[4]s
 
-Ctrl-C ends all of it.
+Ctrl-C ends all of it, but for an agent that you started.
 `, s.AdminURL, first.ID, first.Agent, first.Config)
 }
 

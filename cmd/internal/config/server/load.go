@@ -29,6 +29,9 @@ type Loaded struct {
 func (l *Loaded) Warnings() []string {
 	out := slices.Clone(l.Oddities)
 	seen := l.Gateway.Warnings()
+	if len(l.Gateway.Endpoints) == 0 && (l.Router || l.ControlPlane()) {
+		seen = nil // that there are none is all that it says, and the fleet has engines
+	}
 	for _, w := range []string{l.OpenWarning(), l.ClearWarning(), l.UnfollowedWarning()} {
 		if w != "" {
 			seen = append(seen, w)

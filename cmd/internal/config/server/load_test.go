@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,34 @@ auth: {enabled: false}
 	}
 	if err := l.Check(); !strictyaml.IsFault(err) {
 		t.Errorf("Check = %v, want faults", err)
+	}
+}
+
+// A control plane and a router have the engines of the fleet.
+func TestNoEndpointsWarning(t *testing.T) {
+	for _, tt := range []struct {
+		file     string
+		asRouter bool
+		want     bool
+	}{
+		{file: "auth: {enabled: false}\nlisten: 127.0.0.1:8080\n", want: true},
+		{file: "agent_listen: 127.0.0.1:7443\n"},
+		{file: "models: [{name: m, source: /m, profile: {engine: vllm}}]\n"},
+		{file: "auth: {enabled: false}\nfollow: {servers: [\"http://h:1\"], file: /f, token_file: /t}\n", asRouter: true},
+	} {
+		l, faults := parse(t, tt.file)
+		if faults != nil {
+			t.Fatal(faults)
+		}
+		if tt.asRouter {
+			if err := l.UseAsRouter(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := slices.ContainsFunc(l.Warnings(), func(w string) bool { return strings.Contains(w, "endpoints: there are none") })
+		if got != tt.want {
+			t.Errorf("%s: it is warned of: %t; want %t", tt.file, got, tt.want)
+		}
 	}
 }
 
