@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -430,4 +431,35 @@ func TestNoGangAcrossFabrics(t *testing.T) {
 	if m.Unplaced == nil || len(m.Unplaced.Fabrics) != 2 || w.starts != 0 {
 		t.Errorf("%+v", m)
 	}
+}
+
+// While the store takes nothing, each replica that has to be stored to go on says so.
+func TestStoreAwayIsTold(t *testing.T) {
+	w := newWorld(t, 1)
+	w.busy = false
+	w.nodes("", 1, 8)
+	w.setModels(simModel("m", 1, 1, 1))
+	w.startPlane()
+	w.pass() // the rows are read
+	w.storeAway = true
+	told := func(what string) {
+		t.Helper()
+		w.forSeconds(10)
+		v := w.core.View()
+		if len(v.Replicas) != 1 || !strings.HasSuffix(v.Replicas[0].Reason, "the store has not taken that: the store is away") {
+			t.Errorf("%s:\n%s", what, w.describe())
+		}
+	}
+	told("one that is placed")
+	w.storeAway = false
+	w.until(60, "it serves", func() bool { return w.serves("m") == 1 })
+	if v := w.core.View(); v.Replicas[0].Reason != "" {
+		t.Errorf("it serves, and %q", v.Replicas[0].Reason)
+	}
+	w.storeAway = true
+	w.setModels()
+	w.forSeconds(60)
+	told("one that has ended")
+	w.storeAway = false
+	w.until(60, "it is gone", func() bool { return len(w.core.View().Replicas) == 0 })
 }

@@ -16,8 +16,10 @@ type replica struct {
 	// dirty: not as it is now.
 	written, stored, dirty bool
 	put, remove            attempt
-	shards                 []*shard
-	apart                  []string // models that may not be beside it
+	// refused is why the store did not take the row, or let it go, last; empty: it did.
+	refused string
+	shards  []*shard
+	apart   []string // models that may not be beside it
 
 	// begun is when its first shard was ordered.
 	begun time.Time

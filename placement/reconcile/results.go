@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -75,6 +76,10 @@ func (c *Core) rowResult(res *Result) {
 	if r == nil {
 		return
 	}
+	r.refused = ""
+	if res.Outcome != Done {
+		r.refused = cmp.Or(res.Reason, "nobody knows whether it was stored")
+	}
 	if res.Order.Kind == RemoveRow {
 		r.remove.answered(c.now, c.cfg.Interval)
 		if res.Outcome == Done {
@@ -94,7 +99,7 @@ func (c *Core) rowResult(res *Result) {
 	r.dirty = true
 	r.put.next = c.now.Add(c.cfg.Interval)
 	if !r.stored {
-		r.row.Reason = "what is to run cannot be stored, so nothing is started: " + res.Reason
+		r.row.Reason = "what is to run cannot be stored, so nothing is started"
 	}
 }
 

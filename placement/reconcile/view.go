@@ -106,6 +106,7 @@ func (c *Core) View() *View {
 	}
 	for _, r := range c.replicas {
 		view := ReplicaView{Row: r.row, Since: r.since, Held: r.held, Use: r.use, Idle: r.idle(c.now)}
+		view.Reason = r.reason(c.now)
 		for _, s := range r.shards {
 			view.Shards = append(view.Shards, ShardView{ShardPlace: s.place, Status: s.status})
 		}
@@ -119,6 +120,26 @@ func (c *Core) View() *View {
 		}
 	}
 	return v
+}
+
+// storeSlow is after which time without an answer of the store it is said.
+const storeSlow = 5 * time.Second
+
+// reason is why the replica is as it is, and that the store has not taken what it is,
+// where that keeps it from going on.
+func (r *replica) reason(now time.Time) string {
+	slow := func(a *attempt) bool { return a.open && now.Sub(a.next) >= storeSlow }
+	store := ""
+	switch {
+	case r.refused != "":
+		store = "the store has not taken that: " + r.refused
+	case slow(&r.put) || slow(&r.remove):
+		store = "the store has not answered yet"
+	}
+	if store == "" || r.row.Reason == "" {
+		return r.row.Reason + store
+	}
+	return r.row.Reason + "; " + store
 }
 
 // idle is for how long nothing has shown that the replica works.
