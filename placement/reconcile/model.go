@@ -91,6 +91,7 @@ func (c *Core) setCatalog(cat *catalog.Catalog) {
 		c.want(m, &entry)
 		if m.fingerprint != before { // another profile may do better
 			m.failures, m.after, m.reason, m.unwoken = 0, time.Time{}, "", time.Time{}
+			m.loads, m.wakes = nil, nil
 		}
 		c.models = append(c.models, m)
 		c.byName[m.name] = m

@@ -197,6 +197,7 @@ func (c *Core) loaded(r *replica) {
 	case m == nil:
 	case !r.woken.IsZero():
 		m.wakes.add(c.classOf(r), c.now.Sub(r.woken))
+		r.worked = c.now // it was not idle while it slept
 	case !r.begun.IsZero() && r.readyAt.IsZero():
 		m.loads.add(c.classOf(r), c.now.Sub(r.begun))
 	}

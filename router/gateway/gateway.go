@@ -332,13 +332,17 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.router.ServeHTTP(w, r) }
 
 // Ready says why a request that came now would have nowhere to go; nil means
-// that there is an endpoint that would take it.
+// that there is an endpoint that would take it, or a model that sleeps until
+// somebody asks, or is on its way for who did.
 func (g *Gateway) Ready() error {
 	now := time.Now()
 	for _, e := range g.endpoints.Snapshot().All() {
 		if e.Admissible(now) {
 			return nil
 		}
+	}
+	if g.wakes.wakeable() {
+		return nil
 	}
 	return ErrNoEndpoint
 }

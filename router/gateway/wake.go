@@ -121,6 +121,19 @@ func (k *wakes) Wake(ctx context.Context, w *router.Wake) error {
 
 func (k *wakes) served(m *wanted) bool { return len(k.endpoints.Snapshot().ForModel(m.name)) > 0 }
 
+// wakeable reports whether a request for some model could bring it up, or has.
+func (k *wakes) wakeable() bool {
+	if !k.following.Load() {
+		return false
+	}
+	for _, m := range *k.at.Load() {
+		if m.state.Load().wakeable() {
+			return true
+		}
+	}
+	return false
+}
+
 // wait waits for m, and says why the request does not go on.
 func (k *wakes) wait(ctx context.Context, m *wanted, w *router.Wake) *refused {
 	begin := time.Now()
@@ -272,8 +285,8 @@ func (k *wakes) setCatalog(c *catalog.Catalog) {
 // stand sets how a model stands. k.mu is held.
 func (k *wakes) stand(m *wanted, model *catalog.Model) {
 	s := &standing{declared: model.Profile != nil}
-	_, most := model.Replicas()
-	s.runs = most > 0
+	least, most := model.Replicas()
+	s.runs, s.onDemand = most > 0, least == 0 && most > 0
 	s.status, s.told = k.statuses[m.name]
 	m.state.Store(s)
 	k.settle(m)

@@ -338,6 +338,7 @@ func TestWakeAnswers(t *testing.T) {
 		{"asleep", runnable("m", 0, 1), &feed.ModelStatus{Model: "m", State: feed.ModelAsleep}, "model_loading", wait, 8 * time.Second, nil},
 		{"an estimate", runnable("m", 0, 1), new(loading("m", 14*time.Second+100*time.Millisecond, "")), "model_loading", wait, 5 * time.Second, []string{"is loading and should serve in about 4s."}},
 		{"a long one, with progress", runnable("m", 1, 1), new(loading("m", 3*time.Minute, "weights 3/8")), "model_loading", wait, 8 * time.Second, []string{"is loading (weights 3/8) and should serve in about 2m50s."}},
+		{"a word that says no more", runnable("m", 0, 1), new(loading("m", time.Second, "loading")), "model_loading", wait, 2 * time.Second, []string{"The model 'm' is loading. Wait"}},
 		{"one that is over", runnable("m", 0, 1), new(loading("m", time.Second, "")), "model_loading", wait, 2 * time.Second, []string{"The model 'm' is loading. Wait"}},
 		{"failing", runnable("m", 0, 1), new(failing("out of memory", engines.Known(30*time.Second))), "model_failing", 0, 8 * time.Second, []string{"The model 'm' does not start: out of memory. The next start is tried in about 30s."}},
 		{"failing, nobody knows for how long", runnable("m", 0, 1), new(failing("", unknown)), "model_failing", 0, 8 * time.Second, []string{"The model 'm' does not start. Send"}},
@@ -602,4 +603,33 @@ func TestOnDemandConfig(t *testing.T) {
 			t.Errorf("%+v: %v; want %q", cfg.OnDemand, err, tt.want)
 		}
 	}
+}
+
+// A router whose models all sleep is ready: it alone can have them woken, and who
+// balances over routers must not take it away.
+func TestReadyWhileAllSleep(t *testing.T) {
+	wake(t, nil, []catalog.Model{runnable("m", 0, 1), runnable("n", 1, 1)}, func(d *onDemand) {
+		for _, tt := range []struct {
+			name  string
+			m, n  feed.ModelState
+			ready bool
+		}{
+			{"nobody has said anything of it", feed.ModelUnset, feed.ModelLoading, false},
+			{"asleep", feed.ModelAsleep, feed.ModelLoading, true},
+			{"woken", feed.ModelLoading, feed.ModelLoading, true},
+			{"failing", feed.ModelFailing, feed.ModelLoading, false},
+			{"no room", feed.ModelUnplaced, feed.ModelLoading, false},
+		} {
+			var said []feed.ModelStatus
+			for model, state := range map[string]feed.ModelState{"m": tt.m, "n": tt.n} {
+				if state != feed.ModelUnset {
+					said = append(said, feed.ModelStatus{Model: model, State: state, Reason: "a reason"})
+				}
+			}
+			d.says(said...)
+			if err := d.gw.Ready(); (err == nil) != tt.ready {
+				d.t.Errorf("%s: %v", tt.name, err)
+			}
+		}
+	})
 }

@@ -21,12 +21,23 @@ const (
 type standing struct {
 	declared bool // the catalog says how it is run
 	runs     bool // and lets it
+	onDemand bool // but starts none before somebody asks
 	told     bool // a control plane has said how it stands
 	status   feed.ModelStatus
 }
 
 // managed reports whether a control plane has to do with the model.
 func (s *standing) managed() bool { return s.declared || s.told }
+
+// wakeable reports whether a request could bring the model up, or has.
+func (s *standing) wakeable() bool {
+	switch s.status.State {
+	case feed.ModelAsleep, feed.ModelLoading, feed.ModelServing:
+		return s.onDemand && s.told
+	case feed.ModelUnset, feed.ModelOff, feed.ModelFailing, feed.ModelUnplaced:
+	}
+	return false
+}
 
 // judge says whether a request may wait for the model, or else why not; nil: nobody
 // but the configuration has to do with it, and it is as if nobody were asked.
@@ -126,12 +137,20 @@ func (r *refused) answer(model string, explain bool) *openai.Error {
 			name, around(": ", r.reason, ""))
 	case wakeFull:
 		e.Message = fmt.Sprintf("The model %s is loading%s%s, and as many requests wait for it as may. Wait for the time in Retry-After and send it again.",
-			name, around(" (", r.progress, ")"), about(" and should serve in about %s", r.ready))
+			name, around(" (", r.said(), ")"), about(" and should serve in about %s", r.ready))
 	case wakeReady, wakeExpired, wakeCanceled:
 		e.Message = fmt.Sprintf("The model %s is loading%s%s. Wait for the time in Retry-After and send the request again.",
-			name, around(" (", r.progress, ")"), about(" and should serve in about %s", r.ready))
+			name, around(" (", r.said(), ")"), about(" and should serve in about %s", r.ready))
 	}
 	return e
+}
+
+// said is how far the model has come, where that is more than that it loads.
+func (r *refused) said() string {
+	if r.progress == "loading" {
+		return ""
+	}
+	return r.progress
 }
 
 // around is a text of an engine's or a control plane's with what stands around it; "" if
