@@ -25,7 +25,10 @@ type machine struct {
 	faults  []string              // guarded by mu
 }
 
-// fakeShard is a shard that is ready after a second and takes two to end.
+// startTime is how long the machine takes to start processes.
+const startTime = 400 * time.Millisecond
+
+// fakeShard is a shard that is ready once it was started, and takes two seconds to end.
 type fakeShard struct {
 	machine *machine
 	status  process.Status // guarded by machine.mu
@@ -34,6 +37,7 @@ type fakeShard struct {
 }
 
 func (m *machine) Start(_ context.Context, spec process.Spec) (attended, error) {
+	time.Sleep(startTime)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old := m.shards[spec.Dir]; old != nil && old.runs() {
@@ -207,6 +211,26 @@ func TestHistories(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A shard that is ordered to stop while its processes are being started is ended once
+// they are: it is not stopped before it is known what there is to stop.
+func TestStopWhileStarting(t *testing.T) {
+	m := &machine{shards: make(map[string]*fakeShard), started: make(map[string]uint64)}
+	id := engines.ShardID{Replica: "a"}
+	start := order{Cluster: "ours", Term: 1, Kind: orderStart, Shard: id, Generation: 1, Spec: engines.ShardSpec{ID: id, Generation: 1}}
+	stop := order{Cluster: "ours", Term: 1, Kind: orderStop, Shard: id, Generation: 1}
+	synctest.Test(t, func(t *testing.T) {
+		live(t, m, []step{{order: start, pause: 500*time.Millisecond + startTime/2}, {order: stop}})
+	})
+	if len(m.shards) != 1 {
+		t.Fatalf("%d shards were started, want the one that was being started when it was to stop", len(m.shards))
+	}
+	for dir, s := range m.shards {
+		if s.runs() {
+			t.Errorf("%s: it is %v, and was ordered to stop", dir, s.status.State)
+		}
+	}
 }
 
 // live plays a history and returns what the last agent had heard of.

@@ -91,8 +91,11 @@ type life struct {
 	adopted bool
 	// lost: processes of it may run, and its record cannot be used.
 	lost     bool
-	launched bool     // a start was tried
-	failed   *refusal // why nothing of it was started, or it was lost
+	launched bool // a start was tried
+	// launching: a start is being made. What comes of it has to be known before it can
+	// be ended.
+	launching bool
+	failed    *refusal // why nothing of it was started, or it was lost
 
 	draining bool
 	stopping bool
@@ -401,7 +404,7 @@ func (s *shard) advance(ctx context.Context) {
 	}
 	now := time.Now()
 	for _, l := range []*life{s.old, s.life} {
-		if l != nil && l.stopping && l.ended.IsZero() && !l.ending && !now.Before(l.retry) && (l == s.old || s.old == nil) && l.mayEnd(now) {
+		if l != nil && l.stopping && l.ended.IsZero() && !l.ending && !l.launching && !now.Before(l.retry) && (l == s.old || s.old == nil) && l.mayEnd(now) {
 			s.end(ctx, l)
 		}
 	}
@@ -438,7 +441,7 @@ func (s *shard) next() time.Time {
 	}
 	for _, l := range []*life{s.old, s.life} {
 		switch {
-		case l == nil:
+		case l == nil || l.launching:
 		case !l.ended.IsZero():
 			sooner(l.ended.Add(s.tools.cfg.Keep + time.Second))
 		case l.stopping && !l.ending && l.retry.IsZero():
@@ -510,12 +513,13 @@ func (s *shard) ask(ctx context.Context, l *life) {
 
 // launch starts the processes of a life.
 func (s *shard) launch(ctx context.Context, l *life) {
-	l.launched = true
+	l.launched, l.launching = true, true
 	s.tools.ports.claim(owner{s.id, l.wish.Generation}, l.wish.Ports)
 	dir := s.tools.dir(s.id)
 	s.do(func() func() {
 		proc, err := s.begin(ctx, l, dir)
 		return func() {
+			l.launching = false
 			if err != nil {
 				l.failed = startRefusal(err)
 				s.log.Error("shard was not started", "generation", l.wish.Generation, "err", err)
