@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,10 +102,8 @@ var macros = []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"} //n
 // cronOK reports whether text is an expression of the kinds that are documented.
 // Others have seconds and years, and a hash of names.
 func cronOK(text string) bool {
-	for _, m := range macros {
-		if text == m {
-			return true
-		}
+	if slices.Contains(macros, text) {
+		return true
 	}
 	if len(text) > maxLabelBytes || len(strings.Fields(text)) != 5 || strings.HasPrefix(text, "@") {
 		return false

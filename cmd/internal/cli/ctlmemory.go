@@ -90,13 +90,14 @@ func offText(c *apipb.ClassMemory) string {
 
 // weightsText says what weights are, and where.
 func weightsText(s *apipb.WeightsSeen) string {
-	what := s.GetFormat()
+	var what strings.Builder
+	what.WriteString(s.GetFormat())
 	for _, word := range []string{s.GetArchitecture(), s.GetQuantization()} {
 		if word != "" {
-			what += ", " + word
+			what.WriteString(", " + word)
 		}
 	}
-	text := fmt.Sprintf("%s, %s in %s, at %s on %s", what, memoryText(new(s.GetBytes())), several(s.GetFiles(), "file"), s.GetPath(), s.GetNode())
+	text := fmt.Sprintf("%s, %s in %s, at %s on %s", what.String(), memoryText(new(s.GetBytes())), several(s.GetFiles(), "file"), s.GetPath(), s.GetNode())
 	if n := s.GetNodes(); n > 1 {
 		text += fmt.Sprintf(" and %s more", several(n-1, "node"))
 	}

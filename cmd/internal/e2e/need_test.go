@@ -74,6 +74,10 @@ func TestNeed(t *testing.T) {
 		}
 		return out
 	}
+	until(t, "the models are placed", func() bool { // nothing is known of them until it leads
+		_, err := w.run("ctl", "explain-placement", "large", "--admin", "http://"+s.admin)
+		return err == nil
+	})
 	until(t, "the weights of large are seen", func() bool { return explain("large").Need.Memory.Weights != nil })
 	large := explain("large").Need
 	if m := large.Memory; m.Source != "MEMORY_SOURCE_ESTIMATED" || m.Weights.Format != "gguf" || m.Weights.Architecture != "llama" || m.Weights.Node != "n1" ||

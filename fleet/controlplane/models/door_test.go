@@ -88,9 +88,10 @@ func TestBadDefinitions(t *testing.T) {
 	b.ok(b.add("name: user\nfallbacks: [k]\n"))
 	url := door(t, b)
 	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
-	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+	var bomb strings.Builder
+	bomb.WriteString("a: &a [x,x,x,x,x,x,x,x,x,x]\n")
 	for c := 'b'; c <= 'i'; c++ {
-		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
+		bomb.WriteString(fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1))
 	}
 	runs := func(rest string) string { return "name: b\nsource: /m\nprofile:\n  engine: sim\n" + rest }
 	for _, tt := range []struct{ name, definition, want string }{
@@ -112,7 +113,7 @@ func TestBadDefinitions(t *testing.T) {
 		{"a scalar", "b\n", "m.yaml:1: "},
 		{"deeply nested", "name: b\naliases: " + deep + "\n", "m.yaml:2: "},
 		{"deeply nested, in braces", "name: b\nplacement: " + strings.Repeat("{a: ", 5000) + strings.Repeat("}", 5000) + "\n", "m.yaml:2: "},
-		{"a bomb of aliases", bomb + "name: *i\naliases: *i\n", "m.yaml:1: "},
+		{"a bomb of aliases", bomb.String() + "name: *i\naliases: *i\n", "m.yaml:1: "},
 		{"a bomb in the aliases", "name: b\naliases: &a [[*b]]\nfallbacks: &b [x]\n", "m.yaml:2: "},
 		{"an alias of itself", "name: b\naliases: &a [*a]\n", "m.yaml:2: "},
 		{"a merge of itself", "&m\nname: b\n<<: *m\n", "m.yaml:"},
