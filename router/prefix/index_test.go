@@ -31,7 +31,7 @@ func answered(x *prefix.Index, id prefix.ID, prompt string, cachedBytes int) {
 }
 
 // TestSharedPreamble: two prompts with the same 700 bytes and different ends; the
-// second is a hit (R-RTR-39).
+// second is a hit.
 func TestSharedPreamble(t *testing.T) {
 	x := newIndex(t, nil)
 	a, b := add(t, x, "m"), add(t, x, "m")
@@ -56,7 +56,7 @@ func TestSharedPreamble(t *testing.T) {
 }
 
 // TestSeen: the endpoint that a beginning was sent to most often is told from
-// the one that it was sent to last (R-RTR-43).
+// the one that it was sent to last.
 func TestSeen(t *testing.T) {
 	x := newIndex(t, nil)
 	often, last := add(t, x, "m"), add(t, x, "m")
@@ -368,7 +368,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestMetrics: counters move (R-RTR-46), and two indexes have registries of
+// TestMetrics: counters move, and two indexes have registries of
 // their own.
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
