@@ -81,7 +81,10 @@ func (p *proc) follow(ctx context.Context, v *verdict, ask func(context.Context)
 		}
 		now := time.Now()
 		ready, next, failure := v.decide(now)
-		if look() || ready || failure != nil {
+		if ready {
+			return nil // who watches is not to see the answer before what it means
+		}
+		if look() || failure != nil {
 			return failure
 		}
 		pause := min(cfg.Poll, next.Sub(now))
