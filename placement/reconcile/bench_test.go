@@ -54,6 +54,7 @@ func BenchmarkFirstPass(b *testing.B) {
 		m.told = nil
 		in.Nodes = append(in.Nodes, w.view(m))
 	}
+	w.cfg.Settle = 0 // all nodes are there
 	b.Run("nodes=2000/models=200", func(b *testing.B) {
 		for b.Loop() {
 			w.startPlane()
