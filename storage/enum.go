@@ -12,6 +12,8 @@ var (
 	sourceNames = []string{"", "engine", "partial", "counted", "estimated", "none"}
 	grainNames  = []string{"", "hour", "day"}
 	targetNames = []string{"", "cordoned", "drained"}
+	stateNames  = []string{"", "pending", "approved", "suspended"}
+	linkNames   = []string{"", "key", "reset"}
 )
 
 // String returns the period's text.
@@ -49,6 +51,24 @@ func (t CordonTarget) MarshalText() ([]byte, error) { return textOf("target", ta
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (t *CordonTarget) UnmarshalText(b []byte) error { return parse("target", targetNames, b, t) }
+
+// String returns the state's text.
+func (s AccountState) String() string { return nameOf(stateNames, s) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s AccountState) MarshalText() ([]byte, error) { return textOf("state", stateNames, s) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *AccountState) UnmarshalText(b []byte) error { return parse("state", stateNames, b, s) }
+
+// String returns the kind's text.
+func (k LinkKind) String() string { return nameOf(linkNames, k) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k LinkKind) MarshalText() ([]byte, error) { return textOf("kind", linkNames, k) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (k *LinkKind) UnmarshalText(b []byte) error { return parse("kind", linkNames, b, k) }
 
 func nameOf[E ~uint8](names []string, v E) string {
 	switch {

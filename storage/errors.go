@@ -11,6 +11,8 @@ var (
 	ErrNotFound = errors.New("storage: not found")
 	// ErrExists: a record of that identity is there, and another one.
 	ErrExists = errors.New("storage: already exists")
+	// ErrFull: there are as many records of the kind as may be.
+	ErrFull = errors.New("storage: as many as may be")
 	// ErrConflict: the record was changed by somebody else since it was read.
 	// Read it again.
 	ErrConflict = errors.New("storage: changed in the meantime")

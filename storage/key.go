@@ -52,13 +52,18 @@ type Key struct {
 	// budget bound is counted by it, so that nothing begins anew when a key is
 	// replaced. Empty in a new key means its own ID; stores keep that.
 	Lineage string
+	// Account is the ID of the account whose key it is, which is its Lineage, too;
+	// empty if it is an operator's. It never changes.
+	Account string
+	// Suspended: its account may do nothing now, and so may the key. Stores set it.
+	Suspended bool
 	// Revision is 1 for a new key and one more after each change. Stores set it.
 	Revision int64
 }
 
 // Usable reports whether the key opens anything at now.
 func (k *Key) Usable(now time.Time) bool {
-	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
+	return k.RevokedAt.IsZero() && !k.Suspended && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
 // Limits bound the rate of a key. Nil is no bound; each is positive.
@@ -93,8 +98,10 @@ const (
 // KeyQuery chooses keys. The zero value means all.
 type KeyQuery struct {
 	Owner string // empty: any
-	// Usable leaves out what is revoked, or has expired by that time; zero leaves
-	// out nothing.
+	// Account is the ID of whose they are; empty: any, and nobody's.
+	Account string
+	// Usable leaves out what is revoked or suspended, or has expired by that time; zero
+	// leaves out nothing.
 	Usable time.Time
 	Page
 }
@@ -114,8 +121,8 @@ type Keys interface {
 	// ListKeys returns keys, the newest first, and the cursor of the next page,
 	// empty after the last.
 	ListKeys(ctx context.Context, q KeyQuery) (keys []Key, next string, err error)
-	// UpdateKey replaces all of a key but ID, Hash, Hint, CreatedAt, Replaces and
-	// Lineage, and keeps an audit row. It returns ErrNotFound, or ErrConflict if
+	// UpdateKey replaces all of a key but ID, Hash, Hint, CreatedAt, Replaces,
+	// Lineage and Account, and keeps an audit row. It returns ErrNotFound, or ErrConflict if
 	// k.Revision is not the one that is kept. An update whose audit row is there
 	// already was done and is not done again, so that it can be repeated.
 	UpdateKey(ctx context.Context, k Key, why Audit) error
