@@ -10,6 +10,7 @@ import (
 
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/fleet/apipb/telling"
 )
 
 type ctlModelCmd struct {
@@ -44,8 +45,8 @@ func writeModels(w io.Writer, l *apipb.ListModelsResponse) error {
 		fmt.Fprintln(t, "MODEL\tFROM\tBY\tCHANGED\tENGINE\tREPLICAS\tALIASES")
 	}
 	for _, m := range l.GetModels() {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.GetName(), modelOrigin(m), orDash(m.GetActor()), changedAt(m), orDash(m.GetEngine()),
-			replicas(m), orDash(strings.Join(m.GetAliases(), ", ")))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.GetName(), modelOrigin(m), telling.OrDash(m.GetActor()), changedAt(m), telling.OrDash(m.GetEngine()),
+			replicas(m), telling.OrDash(strings.Join(m.GetAliases(), ", ")))
 	}
 	if err := t.Flush(); err != nil {
 		return err

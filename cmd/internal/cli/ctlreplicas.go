@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/fleet/apipb/telling"
 )
 
 type ctlReplicasCmd struct {
@@ -48,67 +48,28 @@ func writeReplicas(w io.Writer, l *apipb.ListReplicasResponse) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "REPLICA\tMODEL\tSTATE\tFOR\tFABRIC\tADDRESS\tIN FLIGHT\tIDLE")
 	for _, r := range l.GetReplicas() {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.GetId(), r.GetModel(), stateWord(r.GetState()), since(l.GetAt(), r.GetSince()),
-			orDash(r.GetFabric()), orDash(r.GetAddress()), optional(r.InFlight), idle(r.GetIdleSeconds()))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.GetId(), r.GetModel(), telling.ReplicaState(r.GetState()), telling.Since(l.GetAt(), r.GetSince()),
+			telling.OrDash(r.GetFabric()), telling.OrDash(r.GetAddress()), telling.Optional(r.InFlight), telling.Idle(r.GetIdleSeconds()))
 	}
 	fmt.Fprintln(t, "\nSHARD\tNODE\tCARDS\tSTATE\tFOR\tRUNNING\tWAITING")
 	for _, r := range l.GetReplicas() {
 		for rank, s := range r.GetShards() {
 			state, running, waiting, began := "not reported", "-", "-", (*timestamppb.Timestamp)(nil)
 			if status := s.GetStatus(); status != nil {
-				state, running, waiting, began = status.GetState(), optional(status.Running), optional(status.Waiting), status.GetSince()
+				state, running, waiting, began = status.GetState(), telling.Optional(status.Running), telling.Optional(status.Waiting), status.GetSince()
 			}
-			fmt.Fprintf(t, "%s/%d\t%s\t%s\t%s\t%s\t%s\t%s\n", r.GetId(), rank, s.GetNode(), cardNames(s.GetCards()), state,
-				since(l.GetAt(), began), running, waiting)
+			fmt.Fprintf(t, "%s/%d\t%s\t%s\t%s\t%s\t%s\t%s\n", r.GetId(), rank, s.GetNode(), telling.CardNames(s.GetCards()), state,
+				telling.Since(l.GetAt(), began), running, waiting)
 		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, r := range l.GetReplicas() {
-		for _, line := range replicaTroubles(r) {
+		for _, line := range telling.ReplicaTroubles(r) {
 			fmt.Fprintf(w, "\n%s", line)
 		}
 	}
 	_, err := fmt.Fprint(w, "\n")
 	return err
-}
-
-// replicaTroubles are what a person should know of a replica and its shards.
-func replicaTroubles(r *apipb.Replica) []string {
-	var out []string
-	if text := replicaTrouble(r.GetReason(), r.GetHeld(), r.GetLeaving()); text != "" {
-		out = append(out, r.GetId()+text)
-	}
-	for rank, s := range r.GetShards() {
-		status := s.GetStatus()
-		if text := orText([]string{status.GetReason(), status.GetAdvice()}, ""); text != "" {
-			out = append(out, fmt.Sprintf("%s/%d on %s: %s", r.GetId(), rank, s.GetNode(), text))
-		}
-		for _, line := range status.GetLines() {
-			out = append(out, "  | "+line)
-		}
-		if held := status.GetMemoryHeld(); held != "" {
-			out = append(out, fmt.Sprintf("%s/%d on %s: its memory is held: %s", r.GetId(), rank, s.GetNode(), held))
-		}
-	}
-	return out
-}
-
-// cardNames are IDs of cards, or how many there are of them if they are long.
-func cardNames(ids []string) string {
-	const some = 24
-	text := strings.Join(ids, ", ")
-	if len(ids) > 1 && len(text) > some {
-		return fmt.Sprint(len(ids))
-	}
-	return orDash(text)
-}
-
-// optional is a number that may not be known.
-func optional(n *uint32) string {
-	if n == nil {
-		return "-"
-	}
-	return fmt.Sprint(*n)
 }

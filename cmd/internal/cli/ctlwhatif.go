@@ -14,6 +14,7 @@ import (
 
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/fleet/apipb"
+	"github.com/llmgw/llmgw/fleet/apipb/telling"
 )
 
 type whatIfCmd struct {
@@ -129,14 +130,14 @@ func writeForecast(w io.Writer, r *apipb.WhatIfResponse) error {
 		}
 		to := "-"
 		if replica.GetDecision().GetPlaced() {
-			to = where(replica.GetDecision())
+			to = telling.Place(replica.GetDecision())
 		}
-		fmt.Fprintf(t, "%s\t%s\tfrom %s\tto %s\t%s\n", replica.GetReplica(), fate(replica.GetFate()), places(replica.GetFrom()), to, replica.GetWhy())
+		fmt.Fprintf(t, "%s\t%s\tfrom %s\tto %s\t%s\n", replica.GetReplica(), fate(replica.GetFate()), telling.Places(replica.GetFrom()), to, replica.GetWhy())
 	}
 	for _, n := range r.GetNew() {
 		switch {
 		case n.GetDecision().GetPlaced():
-			fmt.Fprintf(t, "%s\t%s\t\tto %s\t\n", n.GetModel(), newWord(n), where(n.GetDecision()))
+			fmt.Fprintf(t, "%s\t%s\t\tto %s\t\n", n.GetModel(), newWord(n), telling.Place(n.GetDecision()))
 		default:
 			fmt.Fprintf(t, "%s\t%s\t\tto -\t\n", n.GetModel(), newWord(n))
 		}
