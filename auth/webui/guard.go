@@ -1,0 +1,226 @@
+package webui
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"time"
+)
+
+const (
+	maxForm = 64 << 10
+	// bodyTime is how long a body may take.
+	bodyTime = 30 * time.Second
+	// What is read and thrown away of a body that is too large, so that a browser gets
+	// to read the answer: it does not while it still sends.
+	mostSpilled = 16 << 20
+	spillTime   = 10 * time.Second
+
+	formField  = "form_token"
+	formHeader = "X-Form-Token"
+
+	policy       = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	scriptPolicy = policy + "; script-src 'self'; connect-src 'self'"
+)
+
+// guarded puts everything before a route's handler that has to be there.
+func (s *Site) guarded(rt Route) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		w := &answer{ResponseWriter: out}
+		v := Visit{state: &state{site: s, w: w, r: r, access: rt.Access, json: rt.JSON}}
+		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+		v.state.r = r
+		s.headers(w, r, rt.Script)
+		defer func() {
+			fault := recover()
+			if fault == nil {
+				return
+			}
+			if err, ok := fault.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+				s.deps.Logger.ErrorContext(r.Context(), "a page panicked", "path", rt.Path, "err", fault, "stack", string(debug.Stack()))
+			}
+			if w.begun {
+				panic(http.ErrAbortHandler) // the connection ends, so that nobody takes what there is for all
+			}
+			s.fail(w, r, v, &Problem{Status: http.StatusInternalServerError})
+		}()
+		err := s.admit(w, r, rt, v)
+		if err == nil {
+			err = rt.Handler(w, r, v)
+		}
+		if err != nil {
+			s.fail(w, r, v, err)
+		}
+	})
+}
+
+// headers are on every answer.
+func (s *Site) headers(w http.ResponseWriter, r *http.Request, script bool) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	if script {
+		h.Set("Content-Security-Policy", scriptPolicy)
+	}
+	h.Set("X-Content-Type-Options", "nosniff")
+	// Not no-referrer: browsers would send "Origin: null" with the site's own forms,
+	// and over plain HTTP that is all they say of where a form comes from.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Cookie")
+	if s.https(r) {
+		h.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains")
+	}
+}
+
+// admit lets a request through or says why not.
+func (s *Site) admit(w http.ResponseWriter, r *http.Request, rt Route, v Visit) error {
+	if rt.Method != http.MethodPost {
+		if r.ContentLength != 0 && r.ProtoMajor == 1 {
+			w.Header().Set("Connection", "close") // net/http would wait for the body's end
+		}
+		r.Body = http.NoBody
+	} else if s.cross.Check(r) != nil {
+		return &Problem{
+			Status: http.StatusForbidden, Title: "This came from another site",
+			Text: "Your browser says that a page of another site sent this, so nothing was done. Open the page here and send it again.",
+			Next: []NavItem{{Label: "Start page", Path: "/"}},
+		}
+	}
+	who, err := s.visitor(r)
+	switch {
+	case err != nil && (rt.Access != Open || rt.Method == http.MethodPost):
+		return &Problem{Status: http.StatusServiceUnavailable, Err: err}
+	case err != nil:
+		// What everybody may see is shown while it is not known who this is.
+		s.deps.Logger.DebugContext(r.Context(), "a session could not be looked up", "err", err)
+	}
+	v.state.visitor = who
+	switch {
+	case rt.Access == Open:
+	case rt.Access == Admin && (who == nil || !who.Admin), s.deps.Sessions == nil:
+		return notFound()
+	case who == nil && rt.Method == http.MethodPost:
+		return &Problem{
+			Status: http.StatusForbidden, Title: "You are not signed in any more",
+			Text: "Nothing was done. Your session has ended: it was ended by you, by an operator, or because it was not used for a while. Sign in and do it again.",
+			Next: []NavItem{{Label: "Sign in", Path: loginPath}},
+		}
+	case who == nil:
+		to := loginPath
+		if r.URL.Path != "/" {
+			to += "?next=" + url.QueryEscape(r.URL.Path)
+		}
+		return &redirect{to}
+	}
+	if rt.Method != http.MethodPost {
+		return nil
+	}
+	return s.admitBody(w, r, rt, v)
+}
+
+// admitBody checks what a POST brings.
+func (s *Site) admitBody(w http.ResponseWriter, r *http.Request, rt Route, v Visit) error {
+	most := rt.MaxBody
+	if most == 0 {
+		most = maxForm
+	}
+	want := "application/x-www-form-urlencoded"
+	if rt.JSON {
+		want = "application/json"
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != want {
+		return &Problem{
+			Status: http.StatusUnsupportedMediaType, Title: "This is not a form of this site",
+			Text: "What was sent has another type than " + want + ". Open the page here and send it again.",
+		}
+	}
+	token := r.Header.Get(formHeader)
+	body := r.Body
+	r.Body = http.MaxBytesReader(w, body, most)
+	if !rt.JSON {
+		c := http.NewResponseController(w)
+		_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // what cannot has no slow clients
+		err := r.ParseForm()
+		if tooLarge(err) || r.ContentLength > most {
+			_ = c.SetReadDeadline(time.Now().Add(spillTime))
+			_, _ = io.CopyN(io.Discard, body, mostSpilled)
+			return tooMuch(most)
+		}
+		if err != nil {
+			return &Problem{Status: http.StatusBadRequest, Title: "This form cannot be read", Text: "It arrived damaged or not whole. Go back and send it again."}
+		}
+		_ = c.SetReadDeadline(time.Time{})
+		if token == "" {
+			token = r.PostForm.Get(formField)
+		}
+	}
+	if !v.checks(token) {
+		return s.stale(r, v)
+	}
+	return nil
+}
+
+// tooLarge reports whether that is the error of a body over its bound.
+func tooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
+}
+
+func tooMuch(most int64) *Problem {
+	return &Problem{
+		Status: http.StatusRequestEntityTooLarge, Title: "That is too much",
+		Text: "What you sent has more than the " + Bytes(most) + " that fit here, so nothing was done. Go back, shorten it and send it again.",
+	}
+}
+
+// stale says that a form's token is not the session's.
+func (s *Site) stale(r *http.Request, v Visit) *Problem {
+	p := &Problem{
+		Status: http.StatusForbidden, Title: "This page is older than your session",
+		Text: "Nothing was done. You signed in or out since this page was opened, perhaps in another tab, or your browser keeps no cookies. Open the page again and repeat what you did.",
+	}
+	if here := r.URL.Path; !v.state.json {
+		if v.state.access != Open {
+			here = "/profile"
+		}
+		p.Next = []NavItem{{Label: "Open the page again", Path: here}}
+	}
+	if s.origin != "" {
+		p.Text += " Cookies work at " + s.origin + " only."
+	}
+	return p
+}
+
+// answer remembers whether anything was sent.
+type answer struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (a *answer) WriteHeader(status int) {
+	if status >= 200 {
+		a.begun = true
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.begun = true
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Flush is for who asks for http.Flusher itself.
+func (a *answer) Flush() {
+	a.begun = true
+	_ = http.NewResponseController(a.ResponseWriter).Flush()
+}
