@@ -40,13 +40,15 @@ func (c ClientConfig) Validate() error {
 type Client struct {
 	// Routing is RoutingService.
 	Routing apipb.RoutingServiceClient
-	// Keys is KeyService. Who called CreateKey or RotateKey and got no answer does
-	// not know whether there is a new key; its secret is lost then.
+	// Keys is KeyService. Who called CreateKey, RotateKey or CreateKeyLink and got no
+	// answer does not know whether there is a new key or link; it is lost then.
 	Keys apipb.KeyServiceClient
 	// Limits is LimitService.
 	Limits apipb.LimitServiceClient
 	// Usage is UsageService.
 	Usage apipb.UsageServiceClient
+	// Users is UserService.
+	Users apipb.UserServiceClient
 	// Nodes is NodeService.
 	Nodes apipb.NodeServiceClient
 	// Models is ModelService.
@@ -72,6 +74,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		Keys:      apipb.NewKeyServiceClient(client, cfg.URL, opts...),
 		Limits:    apipb.NewLimitServiceClient(client, cfg.URL, opts...),
 		Usage:     apipb.NewUsageServiceClient(client, cfg.URL, opts...),
+		Users:     apipb.NewUserServiceClient(client, cfg.URL, opts...),
 		Nodes:     apipb.NewNodeServiceClient(client, cfg.URL, opts...),
 		Models:    apipb.NewModelServiceClient(client, cfg.URL, opts...),
 		Placement: apipb.NewPlacementServiceClient(client, cfg.URL, opts...),

@@ -1,14 +1,16 @@
 // Package api is the management API: its services over the interfaces that it
 // declares, as one http.Handler, and a client.
 //
-//	ctl, curl, programs --connect over HTTP--> Handler --> Routes, Keys, Limits, Usage, Nodes, Models, Placement, Audit (the joints)
+//	ctl, curl, programs --connect over HTTP--> Handler --> Routes, Keys, Limits, Usage,
+//	                                                          Users, Nodes, Models, Placement, Audit (the joints)
 //
 // The protocol is connect's: POST /llmgw.api.v1.RoutingService/ExplainRoute with
 // Content-Type application/json or application/proto; gRPC is understood, too.
 // JSON has the names of the .proto files and tells zero from absent: what is not
 // there is not known.
 //
-// Secrets of keys are in the answers of CreateKey and RotateKey and nowhere else:
+// Secrets of keys are in the answers of CreateKey and RotateKey, and links that open
+// once in those of CreateKeyLink and ResetUser, and nowhere else:
 // no call is logged with its request or answer, and what goes wrong is told
 // without repeating them.
 //

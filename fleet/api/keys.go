@@ -5,18 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/llmgw/llmgw/fleet/apipb"
 )
 
 // Keys makes, shows and ends keys. Its methods answer as KeyService's of that
 // name: see the protocol. Errors have a class of this package's, or are faults.
-// None may hold the text of a key: it is logged, or told to the caller. Methods
+// None may hold the text of a key or a link: it is logged, or told to the caller. Methods
 // must not keep requests, and may be called concurrently. The handler has seen to
 // it that IDs and pages are within bounds and that no field is unknown.
 type Keys interface {
@@ -26,6 +28,8 @@ type Keys interface {
 	UpdateKey(ctx context.Context, req *apipb.UpdateKeyRequest) (*apipb.UpdateKeyResponse, error)
 	RevokeKey(ctx context.Context, req *apipb.RevokeKeyRequest) (*apipb.RevokeKeyResponse, error)
 	RotateKey(ctx context.Context, req *apipb.RotateKeyRequest) (*apipb.RotateKeyResponse, error)
+	CreateKeyLink(ctx context.Context, req *apipb.CreateKeyLinkRequest) (*apipb.CreateKeyLinkResponse, error)
+	RevokeKeyLink(ctx context.Context, req *apipb.RevokeKeyLinkRequest) (*apipb.RevokeKeyLinkResponse, error)
 	DescribeStore(ctx context.Context, req *apipb.DescribeStoreRequest) (*apipb.DescribeStoreResponse, error)
 }
 
@@ -35,8 +39,10 @@ const (
 	MaxPage = 500
 	// maxActorBytes bounds who asks.
 	maxActorBytes = 200
-	// maxIDBytes bounds the ID of a key.
+	// maxIDBytes bounds the ID of a key or a link.
 	maxIDBytes = 64
+	// maxLinkLife bounds how long a link can be opened.
+	maxLinkLife = 30 * 24 * time.Hour
 )
 
 // errNoKeys is answered by a server that has none.
@@ -94,6 +100,27 @@ func goodID(field, id string) error {
 		return fmt.Errorf("%s is empty; want the ID of a key, such as key_abcdefghijklmnopqrst", field)
 	case len(id) > maxIDBytes || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= utf8.RuneSelf }):
 		return fmt.Errorf("%s is no ID of a key; want such as key_abcdefghijklmnopqrst", field)
+	}
+	return nil
+}
+
+func goodLinkID(id string) error {
+	if !strings.HasPrefix(id, "link_") || goodID("id", id) != nil {
+		return errors.New("id is no ID of a link; want such as link_abcdefghijklmnopqrst, which was told when it was made")
+	}
+	return nil
+}
+
+// goodLife checks how long a link can be opened; absent is good.
+func goodLife(d *durationpb.Duration) error {
+	if d == nil {
+		return nil
+	}
+	if err := d.CheckValid(); err != nil {
+		return fmt.Errorf("life: %w", err)
+	}
+	if life := d.AsDuration(); life < time.Second || life > maxLinkLife {
+		return fmt.Errorf("life: %v; want 1s to %d days", life, maxLinkLife/(24*time.Hour))
 	}
 	return nil
 }
@@ -167,6 +194,26 @@ func (s keys) RotateKey(ctx context.Context, req *apipb.RotateKeyRequest) (*apip
 		func(ctx context.Context, req *apipb.RotateKeyRequest) (*apipb.RotateKeyResponse, error) {
 			return s.deps.Keys.RotateKey(ctx, req)
 		}, goodID("id", req.GetId()), goodActor(req.GetActor()), overlap)
+}
+
+// CreateKeyLink implements apipb.KeyServiceHandler.
+func (s keys) CreateKeyLink(ctx context.Context, req *apipb.CreateKeyLinkRequest) (*apipb.CreateKeyLinkResponse, error) {
+	var key error
+	if req.GetKey() == nil {
+		key = errors.New("key is absent; want what the key of the link shall be, {} for one without bounds")
+	}
+	return checked(ctx, s.service, "CreateKeyLink", missing(s.deps.Keys != nil, errNoKeys), req,
+		func(ctx context.Context, req *apipb.CreateKeyLinkRequest) (*apipb.CreateKeyLinkResponse, error) {
+			return s.deps.Keys.CreateKeyLink(ctx, req)
+		}, key, goodActor(req.GetKey().GetActor()), goodLife(req.GetLife()))
+}
+
+// RevokeKeyLink implements apipb.KeyServiceHandler.
+func (s keys) RevokeKeyLink(ctx context.Context, req *apipb.RevokeKeyLinkRequest) (*apipb.RevokeKeyLinkResponse, error) {
+	return checked(ctx, s.service, "RevokeKeyLink", missing(s.deps.Keys != nil, errNoKeys), req,
+		func(ctx context.Context, req *apipb.RevokeKeyLinkRequest) (*apipb.RevokeKeyLinkResponse, error) {
+			return s.deps.Keys.RevokeKeyLink(ctx, req)
+		}, goodLinkID(req.GetId()), goodActor(req.GetActor()))
 }
 
 // DescribeStore implements apipb.KeyServiceHandler.

@@ -30,6 +30,8 @@ type Deps struct {
 	Keys   Keys
 	Limits Limits
 	Usage  Usage
+	// Users answers UserService. Nil: as Keys.
+	Users Users
 	// Nodes answers NodeService. Nil: that the server is no control plane is
 	// answered, as a failed precondition.
 	Nodes Nodes
@@ -68,6 +70,7 @@ func Paths() []string {
 		"/" + apipb.RoutingServiceName + "/", "/" + apipb.KeyServiceName + "/", "/" + apipb.LimitServiceName + "/",
 		"/" + apipb.UsageServiceName + "/", "/" + apipb.NodeServiceName + "/", "/" + apipb.AuditServiceName + "/",
 		"/" + apipb.ModelServiceName + "/", "/" + apipb.PlacementServiceName + "/",
+		"/" + apipb.UserServiceName + "/",
 	}
 }
 
@@ -93,6 +96,7 @@ func newHandler(deps Deps, body, message int) http.Handler {
 	mux.Handle(apipb.NewAuditServiceHandler(audit{s}, opts...))
 	mux.Handle(apipb.NewModelServiceHandler(models{s}, opts...))
 	mux.Handle(apipb.NewPlacementServiceHandler(placements{s}, opts...))
+	mux.Handle(apipb.NewUserServiceHandler(users{s}, opts...))
 	return bounded(mux)
 }
 

@@ -44,6 +44,12 @@ const (
 	KeyServiceRevokeKeyProcedure = "/llmgw.api.v1.KeyService/RevokeKey"
 	// KeyServiceRotateKeyProcedure is the fully-qualified name of the KeyService's RotateKey RPC.
 	KeyServiceRotateKeyProcedure = "/llmgw.api.v1.KeyService/RotateKey"
+	// KeyServiceCreateKeyLinkProcedure is the fully-qualified name of the KeyService's CreateKeyLink
+	// RPC.
+	KeyServiceCreateKeyLinkProcedure = "/llmgw.api.v1.KeyService/CreateKeyLink"
+	// KeyServiceRevokeKeyLinkProcedure is the fully-qualified name of the KeyService's RevokeKeyLink
+	// RPC.
+	KeyServiceRevokeKeyLinkProcedure = "/llmgw.api.v1.KeyService/RevokeKeyLink"
 	// KeyServiceDescribeStoreProcedure is the fully-qualified name of the KeyService's DescribeStore
 	// RPC.
 	KeyServiceDescribeStoreProcedure = "/llmgw.api.v1.KeyService/DescribeStore"
@@ -69,6 +75,13 @@ type KeyServiceClient interface {
 	// What was counted of the old key's limits and budget counts for the new one.
 	// Errors: failed_precondition for a key that was revoked or has expired.
 	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
+	// CreateKeyLink makes a link that makes a key when it is opened, once. Until then
+	// there is no key, and nobody has it. Errors: failed_precondition where the server
+	// has no pages on which a link could be opened.
+	CreateKeyLink(context.Context, *CreateKeyLinkRequest) (*CreateKeyLinkResponse, error)
+	// RevokeKeyLink takes a link back, of a key or of a password. One that was used
+	// stays as it was.
+	RevokeKeyLink(context.Context, *RevokeKeyLinkRequest) (*RevokeKeyLinkResponse, error)
 	// DescribeStore says where the keys are kept.
 	DescribeStore(context.Context, *DescribeStoreRequest) (*DescribeStoreResponse, error)
 }
@@ -120,6 +133,18 @@ func NewKeyServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(keyServiceMethods.ByName("RotateKey")),
 			connect.WithClientOptions(opts...),
 		),
+		createKeyLink: connect.NewClient[CreateKeyLinkRequest, CreateKeyLinkResponse](
+			httpClient,
+			baseURL+KeyServiceCreateKeyLinkProcedure,
+			connect.WithSchema(keyServiceMethods.ByName("CreateKeyLink")),
+			connect.WithClientOptions(opts...),
+		),
+		revokeKeyLink: connect.NewClient[RevokeKeyLinkRequest, RevokeKeyLinkResponse](
+			httpClient,
+			baseURL+KeyServiceRevokeKeyLinkProcedure,
+			connect.WithSchema(keyServiceMethods.ByName("RevokeKeyLink")),
+			connect.WithClientOptions(opts...),
+		),
 		describeStore: connect.NewClient[DescribeStoreRequest, DescribeStoreResponse](
 			httpClient,
 			baseURL+KeyServiceDescribeStoreProcedure,
@@ -137,6 +162,8 @@ type keyServiceClient struct {
 	updateKey     *connect.Client[UpdateKeyRequest, UpdateKeyResponse]
 	revokeKey     *connect.Client[RevokeKeyRequest, RevokeKeyResponse]
 	rotateKey     *connect.Client[RotateKeyRequest, RotateKeyResponse]
+	createKeyLink *connect.Client[CreateKeyLinkRequest, CreateKeyLinkResponse]
+	revokeKeyLink *connect.Client[RevokeKeyLinkRequest, RevokeKeyLinkResponse]
 	describeStore *connect.Client[DescribeStoreRequest, DescribeStoreResponse]
 }
 
@@ -194,6 +221,24 @@ func (c *keyServiceClient) RotateKey(ctx context.Context, req *RotateKeyRequest)
 	return nil, err
 }
 
+// CreateKeyLink calls llmgw.api.v1.KeyService.CreateKeyLink.
+func (c *keyServiceClient) CreateKeyLink(ctx context.Context, req *CreateKeyLinkRequest) (*CreateKeyLinkResponse, error) {
+	response, err := c.createKeyLink.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RevokeKeyLink calls llmgw.api.v1.KeyService.RevokeKeyLink.
+func (c *keyServiceClient) RevokeKeyLink(ctx context.Context, req *RevokeKeyLinkRequest) (*RevokeKeyLinkResponse, error) {
+	response, err := c.revokeKeyLink.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // DescribeStore calls llmgw.api.v1.KeyService.DescribeStore.
 func (c *keyServiceClient) DescribeStore(ctx context.Context, req *DescribeStoreRequest) (*DescribeStoreResponse, error) {
 	response, err := c.describeStore.CallUnary(ctx, connect.NewRequest(req))
@@ -223,6 +268,13 @@ type KeyServiceHandler interface {
 	// What was counted of the old key's limits and budget counts for the new one.
 	// Errors: failed_precondition for a key that was revoked or has expired.
 	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
+	// CreateKeyLink makes a link that makes a key when it is opened, once. Until then
+	// there is no key, and nobody has it. Errors: failed_precondition where the server
+	// has no pages on which a link could be opened.
+	CreateKeyLink(context.Context, *CreateKeyLinkRequest) (*CreateKeyLinkResponse, error)
+	// RevokeKeyLink takes a link back, of a key or of a password. One that was used
+	// stays as it was.
+	RevokeKeyLink(context.Context, *RevokeKeyLinkRequest) (*RevokeKeyLinkResponse, error)
 	// DescribeStore says where the keys are kept.
 	DescribeStore(context.Context, *DescribeStoreRequest) (*DescribeStoreResponse, error)
 }
@@ -270,6 +322,18 @@ func NewKeyServiceHandler(svc KeyServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(keyServiceMethods.ByName("RotateKey")),
 		connect.WithHandlerOptions(opts...),
 	)
+	keyServiceCreateKeyLinkHandler := connect.NewUnaryHandlerSimple(
+		KeyServiceCreateKeyLinkProcedure,
+		svc.CreateKeyLink,
+		connect.WithSchema(keyServiceMethods.ByName("CreateKeyLink")),
+		connect.WithHandlerOptions(opts...),
+	)
+	keyServiceRevokeKeyLinkHandler := connect.NewUnaryHandlerSimple(
+		KeyServiceRevokeKeyLinkProcedure,
+		svc.RevokeKeyLink,
+		connect.WithSchema(keyServiceMethods.ByName("RevokeKeyLink")),
+		connect.WithHandlerOptions(opts...),
+	)
 	keyServiceDescribeStoreHandler := connect.NewUnaryHandlerSimple(
 		KeyServiceDescribeStoreProcedure,
 		svc.DescribeStore,
@@ -290,6 +354,10 @@ func NewKeyServiceHandler(svc KeyServiceHandler, opts ...connect.HandlerOption) 
 			keyServiceRevokeKeyHandler.ServeHTTP(w, r)
 		case KeyServiceRotateKeyProcedure:
 			keyServiceRotateKeyHandler.ServeHTTP(w, r)
+		case KeyServiceCreateKeyLinkProcedure:
+			keyServiceCreateKeyLinkHandler.ServeHTTP(w, r)
+		case KeyServiceRevokeKeyLinkProcedure:
+			keyServiceRevokeKeyLinkHandler.ServeHTTP(w, r)
 		case KeyServiceDescribeStoreProcedure:
 			keyServiceDescribeStoreHandler.ServeHTTP(w, r)
 		default:
@@ -323,6 +391,14 @@ func (UnimplementedKeyServiceHandler) RevokeKey(context.Context, *RevokeKeyReque
 
 func (UnimplementedKeyServiceHandler) RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("llmgw.api.v1.KeyService.RotateKey is not implemented"))
+}
+
+func (UnimplementedKeyServiceHandler) CreateKeyLink(context.Context, *CreateKeyLinkRequest) (*CreateKeyLinkResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("llmgw.api.v1.KeyService.CreateKeyLink is not implemented"))
+}
+
+func (UnimplementedKeyServiceHandler) RevokeKeyLink(context.Context, *RevokeKeyLinkRequest) (*RevokeKeyLinkResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("llmgw.api.v1.KeyService.RevokeKeyLink is not implemented"))
 }
 
 func (UnimplementedKeyServiceHandler) DescribeStore(context.Context, *DescribeStoreRequest) (*DescribeStoreResponse, error) {

@@ -34,6 +34,8 @@ const (
 	KeyState_KEY_STATE_EXPIRED KeyState = 2
 	// It was ended.
 	KeyState_KEY_STATE_REVOKED KeyState = 3
+	// Its user is suspended.
+	KeyState_KEY_STATE_SUSPENDED KeyState = 4
 )
 
 // Enum value maps for KeyState.
@@ -43,12 +45,14 @@ var (
 		1: "KEY_STATE_USABLE",
 		2: "KEY_STATE_EXPIRED",
 		3: "KEY_STATE_REVOKED",
+		4: "KEY_STATE_SUSPENDED",
 	}
 	KeyState_value = map[string]int32{
 		"KEY_STATE_UNSPECIFIED": 0,
 		"KEY_STATE_USABLE":      1,
 		"KEY_STATE_EXPIRED":     2,
 		"KEY_STATE_REVOKED":     3,
+		"KEY_STATE_SUSPENDED":   4,
 	}
 )
 
@@ -112,7 +116,9 @@ type Key struct {
 	// one; its own if it follows none. Limits and budgets are counted by it.
 	Lineage string `protobuf:"bytes,16,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	// Its requests may learn which endpoints there are and how one is chosen.
-	MayExplain    bool `protobuf:"varint,17,opt,name=may_explain,json=mayExplain,proto3" json:"may_explain,omitempty"`
+	MayExplain bool `protobuf:"varint,17,opt,name=may_explain,json=mayExplain,proto3" json:"may_explain,omitempty"`
+	// ID of the user whose key it is. Empty: it is no user's.
+	Account       string `protobuf:"bytes,18,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -264,6 +270,13 @@ func (x *Key) GetMayExplain() bool {
 		return x.MayExplain
 	}
 	return false
+}
+
+func (x *Key) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
 }
 
 // KeyLimits bound what a key does in a minute and at once. Absent: no bound.
@@ -1351,6 +1364,300 @@ func (x *RotateKeyResponse) GetOldNotEnded() string {
 	return ""
 }
 
+// CreateKeyLinkRequest is what the key of a link shall be.
+type CreateKeyLinkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As CreateKey takes it, and its actor is who asks for the link. How long the key
+	// lives counts from when the link is opened.
+	Key *CreateKeyRequest `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// How long the link can be opened, at most 30 days. Absent: accounts.link_life of
+	// the server's configuration.
+	Life          *durationpb.Duration `protobuf:"bytes,2,opt,name=life,proto3" json:"life,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateKeyLinkRequest) Reset() {
+	*x = CreateKeyLinkRequest{}
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateKeyLinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateKeyLinkRequest) ProtoMessage() {}
+
+func (x *CreateKeyLinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateKeyLinkRequest.ProtoReflect.Descriptor instead.
+func (*CreateKeyLinkRequest) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *CreateKeyLinkRequest) GetKey() *CreateKeyRequest {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *CreateKeyLinkRequest) GetLife() *durationpb.Duration {
+	if x != nil {
+		return x.Life
+	}
+	return nil
+}
+
+// CreateKeyLinkResponse is a new link.
+type CreateKeyLinkResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Link  *Link                  `protobuf:"bytes,1,opt,name=link,proto3" json:"link,omitempty"`
+	// Where it is opened. Who has it has the key: it is kept nowhere, and in no other
+	// answer.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// What is legal and perhaps not what was meant.
+	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateKeyLinkResponse) Reset() {
+	*x = CreateKeyLinkResponse{}
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateKeyLinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateKeyLinkResponse) ProtoMessage() {}
+
+func (x *CreateKeyLinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateKeyLinkResponse.ProtoReflect.Descriptor instead.
+func (*CreateKeyLinkResponse) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CreateKeyLinkResponse) GetLink() *Link {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
+func (x *CreateKeyLinkResponse) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *CreateKeyLinkResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+// Link is what may be shown of a link that opens once.
+type Link struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the link in audit rows. It is no secret.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When it ends by itself.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// When it was opened or taken back. Absent: it can be opened.
+	UsedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"`
+	// ID of the key that it made. Empty: none.
+	KeyId         string `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Link) Reset() {
+	*x = Link{}
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Link) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Link) ProtoMessage() {}
+
+func (x *Link) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Link.ProtoReflect.Descriptor instead.
+func (*Link) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Link) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Link) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Link) GetUsedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UsedAt
+	}
+	return nil
+}
+
+func (x *Link) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+// RevokeKeyLinkRequest names a link to take back.
+type RevokeKeyLinkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as link_abcdefghijklmnopqrst.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// As in CreateKeyRequest.
+	Actor         string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeKeyLinkRequest) Reset() {
+	*x = RevokeKeyLinkRequest{}
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeKeyLinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeKeyLinkRequest) ProtoMessage() {}
+
+func (x *RevokeKeyLinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeKeyLinkRequest.ProtoReflect.Descriptor instead.
+func (*RevokeKeyLinkRequest) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RevokeKeyLinkRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RevokeKeyLinkRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+// RevokeKeyLinkResponse is the link as it is then.
+type RevokeKeyLinkResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Link          *Link                  `protobuf:"bytes,1,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeKeyLinkResponse) Reset() {
+	*x = RevokeKeyLinkResponse{}
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeKeyLinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeKeyLinkResponse) ProtoMessage() {}
+
+func (x *RevokeKeyLinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeKeyLinkResponse.ProtoReflect.Descriptor instead.
+func (*RevokeKeyLinkResponse) Descriptor() ([]byte, []int) {
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RevokeKeyLinkResponse) GetLink() *Link {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
 // DescribeStoreRequest has no fields.
 type DescribeStoreRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1360,7 +1667,7 @@ type DescribeStoreRequest struct {
 
 func (x *DescribeStoreRequest) Reset() {
 	*x = DescribeStoreRequest{}
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1679,7 @@ func (x *DescribeStoreRequest) String() string {
 func (*DescribeStoreRequest) ProtoMessage() {}
 
 func (x *DescribeStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[16]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1692,7 @@ func (x *DescribeStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeStoreRequest.ProtoReflect.Descriptor instead.
 func (*DescribeStoreRequest) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{16}
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{21}
 }
 
 // DescribeStoreResponse is where keys are kept.
@@ -1399,7 +1706,7 @@ type DescribeStoreResponse struct {
 
 func (x *DescribeStoreResponse) Reset() {
 	*x = DescribeStoreResponse{}
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1718,7 @@ func (x *DescribeStoreResponse) String() string {
 func (*DescribeStoreResponse) ProtoMessage() {}
 
 func (x *DescribeStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_llmgw_api_v1_keys_proto_msgTypes[17]
+	mi := &file_llmgw_api_v1_keys_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1731,7 @@ func (x *DescribeStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeStoreResponse.ProtoReflect.Descriptor instead.
 func (*DescribeStoreResponse) Descriptor() ([]byte, []int) {
-	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{17}
+	return file_llmgw_api_v1_keys_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DescribeStoreResponse) GetDsn() string {
@@ -1438,7 +1745,7 @@ var File_llmgw_api_v1_keys_proto protoreflect.FileDescriptor
 
 const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"\n" +
-	"\x17llmgw/api/v1/keys.proto\x12\fllmgw.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x05\n" +
+	"\x17llmgw/api/v1/keys.proto\x12\fllmgw.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc0\x05\n" +
 	"\x03Key\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04hint\x18\x02 \x01(\tR\x04hint\x12\x12\n" +
@@ -1461,7 +1768,8 @@ const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"\x05state\x18\x0f \x01(\x0e2\x16.llmgw.api.v1.KeyStateR\x05state\x12\x18\n" +
 	"\alineage\x18\x10 \x01(\tR\alineage\x12\x1f\n" +
 	"\vmay_explain\x18\x11 \x01(\bR\n" +
-	"mayExplain\x1a7\n" +
+	"mayExplain\x12\x18\n" +
+	"\aaccount\x18\x12 \x01(\tR\aaccount\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -1567,15 +1875,34 @@ const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12#\n" +
 	"\x03old\x18\x04 \x01(\v2\x11.llmgw.api.v1.KeyR\x03old\x12'\n" +
 	"\rold_not_ended\x18\x05 \x01(\tH\x00R\voldNotEnded\x88\x01\x01B\x10\n" +
-	"\x0e_old_not_ended\"\x16\n" +
+	"\x0e_old_not_ended\"w\n" +
+	"\x14CreateKeyLinkRequest\x120\n" +
+	"\x03key\x18\x01 \x01(\v2\x1e.llmgw.api.v1.CreateKeyRequestR\x03key\x12-\n" +
+	"\x04life\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04life\"r\n" +
+	"\x15CreateKeyLinkResponse\x12&\n" +
+	"\x04link\x18\x01 \x01(\v2\x12.llmgw.api.v1.LinkR\x04link\x12\x15\n" +
+	"\x03url\x18\x02 \x01(\tB\x03\x80\x01\x01R\x03url\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\x9d\x01\n" +
+	"\x04Link\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x123\n" +
+	"\aused_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt\x12\x15\n" +
+	"\x06key_id\x18\x04 \x01(\tR\x05keyId\"<\n" +
+	"\x14RevokeKeyLinkRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\"?\n" +
+	"\x15RevokeKeyLinkResponse\x12&\n" +
+	"\x04link\x18\x01 \x01(\v2\x12.llmgw.api.v1.LinkR\x04link\"\x16\n" +
 	"\x14DescribeStoreRequest\")\n" +
 	"\x15DescribeStoreResponse\x12\x10\n" +
-	"\x03dsn\x18\x01 \x01(\tR\x03dsn*i\n" +
+	"\x03dsn\x18\x01 \x01(\tR\x03dsn*\x82\x01\n" +
 	"\bKeyState\x12\x19\n" +
 	"\x15KEY_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KEY_STATE_USABLE\x10\x01\x12\x15\n" +
 	"\x11KEY_STATE_EXPIRED\x10\x02\x12\x15\n" +
-	"\x11KEY_STATE_REVOKED\x10\x032\xae\x04\n" +
+	"\x11KEY_STATE_REVOKED\x10\x03\x12\x17\n" +
+	"\x13KEY_STATE_SUSPENDED\x10\x042\xe2\x05\n" +
 	"\n" +
 	"KeyService\x12L\n" +
 	"\tCreateKey\x12\x1e.llmgw.api.v1.CreateKeyRequest\x1a\x1f.llmgw.api.v1.CreateKeyResponse\x12I\n" +
@@ -1584,6 +1911,8 @@ const file_llmgw_api_v1_keys_proto_rawDesc = "" +
 	"\tUpdateKey\x12\x1e.llmgw.api.v1.UpdateKeyRequest\x1a\x1f.llmgw.api.v1.UpdateKeyResponse\x12L\n" +
 	"\tRevokeKey\x12\x1e.llmgw.api.v1.RevokeKeyRequest\x1a\x1f.llmgw.api.v1.RevokeKeyResponse\x12L\n" +
 	"\tRotateKey\x12\x1e.llmgw.api.v1.RotateKeyRequest\x1a\x1f.llmgw.api.v1.RotateKeyResponse\x12X\n" +
+	"\rCreateKeyLink\x12\".llmgw.api.v1.CreateKeyLinkRequest\x1a#.llmgw.api.v1.CreateKeyLinkResponse\x12X\n" +
+	"\rRevokeKeyLink\x12\".llmgw.api.v1.RevokeKeyLinkRequest\x1a#.llmgw.api.v1.RevokeKeyLinkResponse\x12X\n" +
 	"\rDescribeStore\x12\".llmgw.api.v1.DescribeStoreRequest\x1a#.llmgw.api.v1.DescribeStoreResponseB$Z\"github.com/llmgw/llmgw/fleet/apipbb\x06proto3"
 
 var (
@@ -1599,7 +1928,7 @@ func file_llmgw_api_v1_keys_proto_rawDescGZIP() []byte {
 }
 
 var file_llmgw_api_v1_keys_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_llmgw_api_v1_keys_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_llmgw_api_v1_keys_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_llmgw_api_v1_keys_proto_goTypes = []any{
 	(KeyState)(0),                 // 0: llmgw.api.v1.KeyState
 	(*Key)(nil),                   // 1: llmgw.api.v1.Key
@@ -1618,56 +1947,71 @@ var file_llmgw_api_v1_keys_proto_goTypes = []any{
 	(*RevokeKeyResponse)(nil),     // 14: llmgw.api.v1.RevokeKeyResponse
 	(*RotateKeyRequest)(nil),      // 15: llmgw.api.v1.RotateKeyRequest
 	(*RotateKeyResponse)(nil),     // 16: llmgw.api.v1.RotateKeyResponse
-	(*DescribeStoreRequest)(nil),  // 17: llmgw.api.v1.DescribeStoreRequest
-	(*DescribeStoreResponse)(nil), // 18: llmgw.api.v1.DescribeStoreResponse
-	nil,                           // 19: llmgw.api.v1.Key.TagsEntry
-	nil,                           // 20: llmgw.api.v1.CreateKeyRequest.TagsEntry
-	nil,                           // 21: llmgw.api.v1.UpdateKeyRequest.SetTagsEntry
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*CreateKeyLinkRequest)(nil),  // 17: llmgw.api.v1.CreateKeyLinkRequest
+	(*CreateKeyLinkResponse)(nil), // 18: llmgw.api.v1.CreateKeyLinkResponse
+	(*Link)(nil),                  // 19: llmgw.api.v1.Link
+	(*RevokeKeyLinkRequest)(nil),  // 20: llmgw.api.v1.RevokeKeyLinkRequest
+	(*RevokeKeyLinkResponse)(nil), // 21: llmgw.api.v1.RevokeKeyLinkResponse
+	(*DescribeStoreRequest)(nil),  // 22: llmgw.api.v1.DescribeStoreRequest
+	(*DescribeStoreResponse)(nil), // 23: llmgw.api.v1.DescribeStoreResponse
+	nil,                           // 24: llmgw.api.v1.Key.TagsEntry
+	nil,                           // 25: llmgw.api.v1.CreateKeyRequest.TagsEntry
+	nil,                           // 26: llmgw.api.v1.UpdateKeyRequest.SetTagsEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
 }
 var file_llmgw_api_v1_keys_proto_depIdxs = []int32{
 	2,  // 0: llmgw.api.v1.Key.limits:type_name -> llmgw.api.v1.KeyLimits
-	19, // 1: llmgw.api.v1.Key.tags:type_name -> llmgw.api.v1.Key.TagsEntry
-	22, // 2: llmgw.api.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	22, // 3: llmgw.api.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	22, // 4: llmgw.api.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
+	24, // 1: llmgw.api.v1.Key.tags:type_name -> llmgw.api.v1.Key.TagsEntry
+	27, // 2: llmgw.api.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	27, // 3: llmgw.api.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	27, // 4: llmgw.api.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: llmgw.api.v1.Key.state:type_name -> llmgw.api.v1.KeyState
 	2,  // 6: llmgw.api.v1.CreateKeyRequest.limits:type_name -> llmgw.api.v1.KeyLimits
-	20, // 7: llmgw.api.v1.CreateKeyRequest.tags:type_name -> llmgw.api.v1.CreateKeyRequest.TagsEntry
+	25, // 7: llmgw.api.v1.CreateKeyRequest.tags:type_name -> llmgw.api.v1.CreateKeyRequest.TagsEntry
 	1,  // 8: llmgw.api.v1.CreateKeyResponse.key:type_name -> llmgw.api.v1.Key
 	1,  // 9: llmgw.api.v1.ListKeysResponse.keys:type_name -> llmgw.api.v1.Key
 	1,  // 10: llmgw.api.v1.GetKeyResponse.key:type_name -> llmgw.api.v1.Key
 	9,  // 11: llmgw.api.v1.GetKeyResponse.budget:type_name -> llmgw.api.v1.KeyBudget
-	22, // 12: llmgw.api.v1.KeyBudget.start:type_name -> google.protobuf.Timestamp
-	22, // 13: llmgw.api.v1.KeyBudget.end:type_name -> google.protobuf.Timestamp
+	27, // 12: llmgw.api.v1.KeyBudget.start:type_name -> google.protobuf.Timestamp
+	27, // 13: llmgw.api.v1.KeyBudget.end:type_name -> google.protobuf.Timestamp
 	11, // 14: llmgw.api.v1.UpdateKeyRequest.models:type_name -> llmgw.api.v1.KeyModels
 	2,  // 15: llmgw.api.v1.UpdateKeyRequest.limits:type_name -> llmgw.api.v1.KeyLimits
-	21, // 16: llmgw.api.v1.UpdateKeyRequest.set_tags:type_name -> llmgw.api.v1.UpdateKeyRequest.SetTagsEntry
+	26, // 16: llmgw.api.v1.UpdateKeyRequest.set_tags:type_name -> llmgw.api.v1.UpdateKeyRequest.SetTagsEntry
 	1,  // 17: llmgw.api.v1.UpdateKeyResponse.key:type_name -> llmgw.api.v1.Key
 	1,  // 18: llmgw.api.v1.RevokeKeyResponse.key:type_name -> llmgw.api.v1.Key
-	23, // 19: llmgw.api.v1.RotateKeyRequest.overlap:type_name -> google.protobuf.Duration
+	28, // 19: llmgw.api.v1.RotateKeyRequest.overlap:type_name -> google.protobuf.Duration
 	1,  // 20: llmgw.api.v1.RotateKeyResponse.key:type_name -> llmgw.api.v1.Key
 	1,  // 21: llmgw.api.v1.RotateKeyResponse.old:type_name -> llmgw.api.v1.Key
-	3,  // 22: llmgw.api.v1.KeyService.CreateKey:input_type -> llmgw.api.v1.CreateKeyRequest
-	5,  // 23: llmgw.api.v1.KeyService.ListKeys:input_type -> llmgw.api.v1.ListKeysRequest
-	7,  // 24: llmgw.api.v1.KeyService.GetKey:input_type -> llmgw.api.v1.GetKeyRequest
-	10, // 25: llmgw.api.v1.KeyService.UpdateKey:input_type -> llmgw.api.v1.UpdateKeyRequest
-	13, // 26: llmgw.api.v1.KeyService.RevokeKey:input_type -> llmgw.api.v1.RevokeKeyRequest
-	15, // 27: llmgw.api.v1.KeyService.RotateKey:input_type -> llmgw.api.v1.RotateKeyRequest
-	17, // 28: llmgw.api.v1.KeyService.DescribeStore:input_type -> llmgw.api.v1.DescribeStoreRequest
-	4,  // 29: llmgw.api.v1.KeyService.CreateKey:output_type -> llmgw.api.v1.CreateKeyResponse
-	6,  // 30: llmgw.api.v1.KeyService.ListKeys:output_type -> llmgw.api.v1.ListKeysResponse
-	8,  // 31: llmgw.api.v1.KeyService.GetKey:output_type -> llmgw.api.v1.GetKeyResponse
-	12, // 32: llmgw.api.v1.KeyService.UpdateKey:output_type -> llmgw.api.v1.UpdateKeyResponse
-	14, // 33: llmgw.api.v1.KeyService.RevokeKey:output_type -> llmgw.api.v1.RevokeKeyResponse
-	16, // 34: llmgw.api.v1.KeyService.RotateKey:output_type -> llmgw.api.v1.RotateKeyResponse
-	18, // 35: llmgw.api.v1.KeyService.DescribeStore:output_type -> llmgw.api.v1.DescribeStoreResponse
-	29, // [29:36] is the sub-list for method output_type
-	22, // [22:29] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	3,  // 22: llmgw.api.v1.CreateKeyLinkRequest.key:type_name -> llmgw.api.v1.CreateKeyRequest
+	28, // 23: llmgw.api.v1.CreateKeyLinkRequest.life:type_name -> google.protobuf.Duration
+	19, // 24: llmgw.api.v1.CreateKeyLinkResponse.link:type_name -> llmgw.api.v1.Link
+	27, // 25: llmgw.api.v1.Link.expires_at:type_name -> google.protobuf.Timestamp
+	27, // 26: llmgw.api.v1.Link.used_at:type_name -> google.protobuf.Timestamp
+	19, // 27: llmgw.api.v1.RevokeKeyLinkResponse.link:type_name -> llmgw.api.v1.Link
+	3,  // 28: llmgw.api.v1.KeyService.CreateKey:input_type -> llmgw.api.v1.CreateKeyRequest
+	5,  // 29: llmgw.api.v1.KeyService.ListKeys:input_type -> llmgw.api.v1.ListKeysRequest
+	7,  // 30: llmgw.api.v1.KeyService.GetKey:input_type -> llmgw.api.v1.GetKeyRequest
+	10, // 31: llmgw.api.v1.KeyService.UpdateKey:input_type -> llmgw.api.v1.UpdateKeyRequest
+	13, // 32: llmgw.api.v1.KeyService.RevokeKey:input_type -> llmgw.api.v1.RevokeKeyRequest
+	15, // 33: llmgw.api.v1.KeyService.RotateKey:input_type -> llmgw.api.v1.RotateKeyRequest
+	17, // 34: llmgw.api.v1.KeyService.CreateKeyLink:input_type -> llmgw.api.v1.CreateKeyLinkRequest
+	20, // 35: llmgw.api.v1.KeyService.RevokeKeyLink:input_type -> llmgw.api.v1.RevokeKeyLinkRequest
+	22, // 36: llmgw.api.v1.KeyService.DescribeStore:input_type -> llmgw.api.v1.DescribeStoreRequest
+	4,  // 37: llmgw.api.v1.KeyService.CreateKey:output_type -> llmgw.api.v1.CreateKeyResponse
+	6,  // 38: llmgw.api.v1.KeyService.ListKeys:output_type -> llmgw.api.v1.ListKeysResponse
+	8,  // 39: llmgw.api.v1.KeyService.GetKey:output_type -> llmgw.api.v1.GetKeyResponse
+	12, // 40: llmgw.api.v1.KeyService.UpdateKey:output_type -> llmgw.api.v1.UpdateKeyResponse
+	14, // 41: llmgw.api.v1.KeyService.RevokeKey:output_type -> llmgw.api.v1.RevokeKeyResponse
+	16, // 42: llmgw.api.v1.KeyService.RotateKey:output_type -> llmgw.api.v1.RotateKeyResponse
+	18, // 43: llmgw.api.v1.KeyService.CreateKeyLink:output_type -> llmgw.api.v1.CreateKeyLinkResponse
+	21, // 44: llmgw.api.v1.KeyService.RevokeKeyLink:output_type -> llmgw.api.v1.RevokeKeyLinkResponse
+	23, // 45: llmgw.api.v1.KeyService.DescribeStore:output_type -> llmgw.api.v1.DescribeStoreResponse
+	37, // [37:46] is the sub-list for method output_type
+	28, // [28:37] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_api_v1_keys_proto_init() }
@@ -1685,7 +2029,7 @@ func file_llmgw_api_v1_keys_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_llmgw_api_v1_keys_proto_rawDesc), len(file_llmgw_api_v1_keys_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
