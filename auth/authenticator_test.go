@@ -359,6 +359,25 @@ func TestForgetRefused(t *testing.T) {
 	})
 }
 
+// The keys of an account that is suspended are refused as if they were revoked, and
+// open again when it is let in again.
+func TestSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore()
+		key := store.add(t, storage.Key{ID: "key_1", Account: "acc_1", Lineage: "acc_1"})
+		a := newAuth(t, store, nil)
+		start(t, a)
+		for _, suspended := range []bool{false, true, false} {
+			store.change("key_1", func(k *storage.Key) { k.Suspended = suspended })
+			a.Forget("key_1")
+			_, err := a.Authenticate(request(key))
+			if e, refused := errors.AsType[*auth.RefusedError](err); refused != suspended || refused && e.Reason != auth.ReasonRevoked {
+				t.Errorf("suspended %t: %v", suspended, err)
+			}
+		}
+	})
+}
+
 // A flood of keys that were made up with care costs bounded memory and bounded
 // reads, and known keys notice nothing: neither their requests, nor that one is
 // revoked.

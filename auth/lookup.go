@@ -259,7 +259,8 @@ func (a *Authenticator) found(f *flight, key storage.Key, asked time.Duration, e
 	if changed, ok := a.forgotten.get(key.ID); ok && changed > epoch {
 		return false
 	}
-	if _, told := a.revoked.get(key.ID); told || !key.RevokedAt.IsZero() {
+	// Whoever has a key of a suspended account learns no more than of a revoked one.
+	if _, told := a.revoked.get(key.ID); told || !key.RevokedAt.IsZero() || key.Suspended {
 		a.deny(f, refusal{reason: ReasonRevoked, keyID: key.ID, asked: asked})
 		return true
 	}

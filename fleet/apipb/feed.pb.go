@@ -1097,11 +1097,14 @@ func (x *FeedModelStatus) GetRetry() *durationpb.Duration {
 	return nil
 }
 
-// FeedRevocation is a key that counts no more.
+// FeedRevocation is a key that counts no more, or was changed.
 type FeedRevocation struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	KeyId         string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	KeyId string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// The key was changed, and the store says what it is good for. Else it counts no
+	// more, whatever the store says.
+	Changed       bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1148,6 +1151,13 @@ func (x *FeedRevocation) GetAt() *timestamppb.Timestamp {
 		return x.At
 	}
 	return nil
+}
+
+func (x *FeedRevocation) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
 }
 
 // FeedFacts is what the adapter of an engine says of it.
@@ -2043,10 +2053,11 @@ const file_llmgw_api_v1_feed_proto_rawDesc = "" +
 	"\x05ready\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05ready\x12\x1a\n" +
 	"\bprogress\x18\x04 \x01(\tR\bprogress\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12/\n" +
-	"\x05retry\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05retry\"S\n" +
+	"\x05retry\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05retry\"m\n" +
 	"\x0eFeedRevocation\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xe7\x01\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
+	"\achanged\x18\x03 \x01(\bR\achanged\"\xe7\x01\n" +
 	"\tFeedFacts\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12G\n" +
 	"\fcapabilities\x18\x02 \x01(\v2\x1e.llmgw.api.v1.FeedCapabilitiesH\x00R\fcapabilities\x88\x01\x01\x12?\n" +

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/llmgw/llmgw/fleet/apipb"
 )
@@ -18,7 +17,7 @@ import (
 type table struct {
 	entries  map[string]*published // by replica
 	models   map[string][]byte
-	revoked  map[string]time.Time
+	revoked  map[string]Revocation
 	statuses map[string]ModelStatus
 	pass     uint64 // of the last diff
 }
@@ -31,7 +30,7 @@ type published struct {
 }
 
 func newTable() table {
-	return table{entries: map[string]*published{}, models: map[string][]byte{}, revoked: map[string]time.Time{}, statuses: map[string]ModelStatus{}}
+	return table{entries: map[string]*published{}, models: map[string][]byte{}, revoked: map[string]Revocation{}, statuses: map[string]ModelStatus{}}
 }
 
 // publish sends every router what has changed, and reports whether anything has.
@@ -89,21 +88,31 @@ func (p *Publisher) diffModels(d *apipb.FeedDelta) {
 }
 
 func (p *Publisher) diffRevoked(d *apipb.FeedDelta) {
-	for id, at := range p.revoked {
-		if time.Since(at) > p.cfg.KeepRevoked {
+	for id, r := range p.revoked {
+		if time.Since(r.At) > p.cfg.KeepRevoked {
 			delete(p.revoked, id)
 		}
 	}
 	if beyond := len(p.revoked) - MaxRevoked; beyond > 0 {
-		oldest := slices.SortedFunc(maps.Keys(p.revoked), func(a, b string) int { return cmp.Or(p.revoked[a].Compare(p.revoked[b]), cmp.Compare(a, b)) })
-		for _, id := range oldest[:beyond] {
-			delete(p.revoked, id)
+		// Of a change that is not told routers hear from the store, of a revocation
+		// that waits for it not.
+		first := slices.SortedFunc(maps.Values(p.revoked), func(a, b Revocation) int {
+			switch {
+			case a.Changed && !b.Changed:
+				return -1
+			case b.Changed && !a.Changed:
+				return 1
+			}
+			return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.KeyID, b.KeyID))
+		})
+		for _, r := range first[:beyond] {
+			delete(p.revoked, r.KeyID)
 		}
 	}
-	for id, at := range p.revoked {
-		if was, known := p.table.revoked[id]; !known || !was.Equal(at) {
-			p.table.revoked[id] = at
-			d.Revoked = append(d.Revoked, &apipb.FeedRevocation{KeyId: id, At: timestamppb.New(at)})
+	for id, r := range p.revoked {
+		if was, known := p.table.revoked[id]; !known || !was.At.Equal(r.At) || was.Changed != r.Changed {
+			p.table.revoked[id] = r
+			d.Revoked = append(d.Revoked, r.wire())
 		}
 	}
 	for id := range p.table.revoked {
@@ -183,8 +192,8 @@ func (p *Publisher) lasting() *apipb.FeedSnapshot {
 	for name, text := range p.table.models {
 		s.Models = append(s.Models, &apipb.FeedModel{Name: name, Definition: text})
 	}
-	for id, at := range p.table.revoked {
-		s.Revoked = append(s.Revoked, &apipb.FeedRevocation{KeyId: id, At: timestamppb.New(at)})
+	for _, r := range p.table.revoked {
+		s.Revoked = append(s.Revoked, r.wire())
 	}
 	return s
 }

@@ -45,9 +45,9 @@ type Publisher struct {
 	begun   time.Duration // guarded by mu; since when it leads, by clock
 
 	// What is to be published; nil: not said yet in this term.
-	entries *[]Entry             // guarded by mu
-	models  *[]definition        // guarded by mu; sorted by name
-	revoked map[string]time.Time // guarded by mu
+	entries *[]Entry              // guarded by mu
+	models  *[]definition         // guarded by mu; sorted by name
+	revoked map[string]Revocation // by the key's ID; guarded by mu
 	// statuses are by model; statusDue: some of it waits for its time.
 	statuses  map[string]ModelStatus // guarded by mu
 	statusDue bool                   // guarded by mu
@@ -78,7 +78,7 @@ func NewPublisher(cfg PublisherConfig, deps PublisherDeps) (*Publisher, error) {
 	p := &Publisher{
 		cfg: cfg, deps: deps, log: deps.Logger, base: time.Now(),
 		wake: make(chan struct{}, 1), useC: make(chan struct{}, 1),
-		clock: awake{tick: time.Second}, revoked: map[string]time.Time{}, table: newTable(),
+		clock: awake{tick: time.Second}, revoked: map[string]Revocation{}, table: newTable(),
 		sessions: map[string]*session{}, routers: map[routerKey]*router{}, known: map[Instance]*instance{}, asked: map[string]time.Duration{},
 	}
 	if p.log == nil {
@@ -204,12 +204,17 @@ func (p *Publisher) SetModels(models []catalog.Model) error {
 	return nil
 }
 
-// Revoke adds keys that count no more. Of more than [MaxRevoked] the oldest go.
+// Revoke adds keys that count no more, or were changed. A key that counts no more is
+// not changed after that. Of more than [MaxRevoked] those that were changed go first,
+// then the oldest.
 func (p *Publisher) Revoke(revoked ...Revocation) {
 	p.mu.Lock()
 	for _, r := range revoked {
+		if was, there := p.revoked[r.KeyID]; there && !was.Changed && r.Changed {
+			continue
+		}
 		if r.KeyID != "" && len(r.KeyID) <= MaxTextBytes && plain(r.KeyID) {
-			p.revoked[r.KeyID] = r.At
+			p.revoked[r.KeyID] = r
 		}
 	}
 	p.mu.Unlock()

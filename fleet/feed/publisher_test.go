@@ -44,9 +44,22 @@ func TestSnapshotAndDeltas(t *testing.T) {
 		if diff := cmp.Diff([]feed.Revocation{revoked}, g.state().Revoked); diff != "" {
 			t.Error(diff)
 		}
+		// A key that was changed is told of each time, and not once it counts no more.
+		changed := feed.Revocation{KeyID: "k2", Changed: true}
+		for i := range 3 {
+			time.Sleep(time.Second)
+			if changed.At = time.Now().UTC(); i == 2 {
+				changed.Changed = false
+			}
+			p.Revoke(changed, feed.Revocation{KeyID: "k1", At: changed.At, Changed: true})
+			holds(t, g, at(5+uint64(i)), []string{"m", "n"}, b)
+			if diff := cmp.Diff([]feed.Revocation{revoked, changed}, g.state().Revoked); diff != "" {
+				t.Error(diff)
+			}
+		}
 		// A revocation goes when no router can remember the key.
 		time.Sleep(cfg.KeepRevoked + 2*time.Second)
-		holds(t, g, at(5), []string{"m", "n"}, b)
+		holds(t, g, at(9), []string{"m", "n"}, b)
 		if got := g.state().Revoked; len(got) != 0 {
 			t.Errorf("revoked: %v", got)
 		}

@@ -153,8 +153,8 @@ func (p *Publisher) tick() {
 	if p.statusDue {
 		p.ring()
 	}
-	for _, at := range p.table.revoked {
-		if time.Since(at) > p.cfg.KeepRevoked {
+	for _, r := range p.table.revoked {
+		if time.Since(r.At) > p.cfg.KeepRevoked {
 			p.ring()
 			break
 		}

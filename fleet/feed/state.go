@@ -28,7 +28,7 @@ type State struct {
 	// Statuses are how models stand, by name; those of which no control plane has said
 	// are left out.
 	Statuses []ModelStatus
-	// Revoked are the keys that count no more, by id.
+	// Revoked are the keys that count no more or were changed, by id.
 	Revoked []Revocation
 
 	models []modelled // all of them
@@ -46,9 +46,12 @@ func (s *State) Entry(replica string) (Entry, bool) {
 	return s.Entries[i], true
 }
 
-// Revocation is a key that counts no more.
+// Revocation is a key that counts no more, or was changed.
 type Revocation struct {
 	KeyID string
-	// At is when it was revoked, by the control plane's clock.
+	// At is when it was revoked or changed last, by the control plane's clock.
 	At time.Time
+	// Changed: the key may count, and is to be looked up anew. Else it counts no more,
+	// whatever the store says, which may not have heard of that yet.
+	Changed bool
 }

@@ -162,7 +162,7 @@ func contentFromWire(w carrier, now time.Time) (content, error) {
 		if r.GetKeyId() == "" || len(r.GetKeyId()) > MaxTextBytes || r.GetAt().CheckValid() != nil {
 			return bad(errors.New("a revocation without a key or a time"))
 		}
-		c.revoked = append(c.revoked, Revocation{KeyID: r.GetKeyId(), At: r.GetAt().AsTime()})
+		c.revoked = append(c.revoked, Revocation{KeyID: r.GetKeyId(), At: r.GetAt().AsTime(), Changed: r.GetChanged()})
 	}
 	for _, s := range w.GetStatuses() {
 		if !validModel(s.GetModel()) {
@@ -186,7 +186,7 @@ func contentFromWire(w carrier, now time.Time) (content, error) {
 }
 
 func (r Revocation) wire() *apipb.FeedRevocation {
-	return &apipb.FeedRevocation{KeyId: r.KeyID, At: timestamppb.New(r.At)}
+	return &apipb.FeedRevocation{KeyId: r.KeyID, At: timestamppb.New(r.At), Changed: r.Changed}
 }
 
 // snapshotOf writes a state as a snapshot, for the disk: without statuses, which are

@@ -236,6 +236,8 @@ func stateText(k *apipb.Key) string {
 		return "expired " + timeText(k.GetExpiresAt())
 	case apipb.KeyState_KEY_STATE_REVOKED:
 		return "revoked " + timeText(k.GetRevokedAt())
+	case apipb.KeyState_KEY_STATE_SUSPENDED:
+		return "suspended"
 	case apipb.KeyState_KEY_STATE_UNSPECIFIED:
 	}
 	return k.GetState().String()
@@ -306,6 +308,9 @@ func (s shownKey) write(w io.Writer) error {
 	line("hint", k.GetHint())
 	line("name", k.GetName())
 	line("owner", k.GetOwner())
+	if k.GetAccount() != "" {
+		line("user", k.GetAccount())
+	}
 	line("state", stateText(k))
 	line("models", modelsText(k, len(k.GetModels())))
 	line("band", cmp.Or(k.GetBand(), "the default"))

@@ -288,7 +288,7 @@ func (s *Keys) key(k *storage.Key) *apipb.Key {
 		Limits:    &apipb.KeyLimits{RequestsPerMinute: k.Limits.RequestsPerMinute, TokensPerMinute: k.Limits.TokensPerMinute, Concurrency: k.Limits.Concurrency},
 		CreatedAt: stamp(k.CreatedAt), ExpiresAt: stamp(k.ExpiresAt), RevokedAt: stamp(k.RevokedAt), Revision: k.Revision,
 		Lineage: cmp.Or(k.Lineage, k.ID), MayExplain: k.MayExplain,
-		State: apipb.KeyState_KEY_STATE_USABLE,
+		State: apipb.KeyState_KEY_STATE_USABLE, Account: k.Account,
 	}
 	if k.Budget != nil {
 		out.Budget = new(auth.FormatBudget(*k.Budget))
@@ -299,6 +299,8 @@ func (s *Keys) key(k *storage.Key) *apipb.Key {
 	switch {
 	case !k.RevokedAt.IsZero():
 		out.State = apipb.KeyState_KEY_STATE_REVOKED
+	case k.Suspended:
+		out.State = apipb.KeyState_KEY_STATE_SUSPENDED
 	case !k.Usable(s.deps.Now()):
 		out.State = apipb.KeyState_KEY_STATE_EXPIRED
 	}

@@ -85,7 +85,8 @@ func followFeed(ctx context.Context, f *feed.Follower, r followed, modelsToo boo
 	return errors.Join(err, followed)
 }
 
-// toldRouters tells routers of other processes, too, which keys count no more.
+// toldRouters tells routers of other processes, too, which keys count no more and
+// which were changed.
 type toldRouters struct {
 	*auth.Authenticator // of this process
 	feed                *feed.Publisher
@@ -95,4 +96,10 @@ type toldRouters struct {
 func (t toldRouters) Revoke(keyID string) {
 	t.Authenticator.Revoke(keyID)
 	t.feed.Revoke(feed.Revocation{KeyID: keyID, At: time.Now()})
+}
+
+// Forget implements [auth.Told].
+func (t toldRouters) Forget(keyID string) {
+	t.Authenticator.Forget(keyID)
+	t.feed.Revoke(feed.Revocation{KeyID: keyID, At: time.Now(), Changed: true})
 }

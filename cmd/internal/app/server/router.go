@@ -147,16 +147,21 @@ func (r *remoteRouter) run(ctx context.Context) error {
 	return errors.Join(err, followed)
 }
 
-// revoke ends the keys that count no more, until ctx is done. The store would say so
-// later, when they are next looked up.
+// revoke ends the keys that count no more and forgets those that were changed, until
+// ctx is done. The store would say so later, when they are next looked up.
 func (r *remoteRouter) revoke(ctx context.Context) {
-	var done map[string]bool // those of the state before
+	var done map[string]feed.Revocation // those of the state before, by the key's ID
 	for {
 		state, changed := r.follower.State()
-		now := make(map[string]bool, len(state.Revoked))
-		for _, revoked := range state.Revoked {
-			if now[revoked.KeyID] = true; !done[revoked.KeyID] {
-				r.keys.Revoke(revoked.KeyID)
+		now := make(map[string]feed.Revocation, len(state.Revoked))
+		for _, it := range state.Revoked {
+			now[it.KeyID] = it
+			switch was, told := done[it.KeyID]; {
+			case told && was.Changed == it.Changed && was.At.Equal(it.At):
+			case it.Changed:
+				r.keys.Forget(it.KeyID)
+			default:
+				r.keys.Revoke(it.KeyID)
 			}
 		}
 		done = now

@@ -10,8 +10,8 @@ import (
 	"github.com/llmgw/llmgw/fleet/apipb"
 )
 
-// A key that is revoked by a control plane ends at its routers long before they ask
-// the store again.
+// A key that is changed or revoked by a control plane is so at its routers long before
+// they ask the store again.
 func TestRouterHearsOfRevokedKeys(t *testing.T) {
 	cfg := keyed(t)
 	token := filepath.Join(t.TempDir(), "token")
@@ -38,6 +38,16 @@ func TestRouterHearsOfRevokedKeys(t *testing.T) {
 	c, err := api.NewClient(api.ClientConfig{URL: "http://" + plane.Admin})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, pattern := range []string{"elsewhere/*", "*"} {
+		if _, err := c.Keys.UpdateKey(t.Context(), &apipb.UpdateKeyRequest{Id: id, Models: &apipb.KeyModels{Models: []string{pattern}}}); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]int{"elsewhere/*": 404, "*": 200}[pattern]
+		eventually(t, "the router knows the key as it is", func() bool {
+			status, _ := ask(t, "POST", url, text)
+			return status == want
+		})
 	}
 	if _, err := c.Keys.RevokeKey(t.Context(), &apipb.RevokeKeyRequest{Id: id}); err != nil {
 		t.Fatal(err)
