@@ -32,8 +32,8 @@ type Account struct {
 	ApprovedAt time.Time
 	// SignedInAt is when it signed in last; zero if it never did.
 	SignedInAt time.Time
-	// Revision is 1 for a new account and one more after each UpdateAccount. Stores set
-	// it.
+	// Revision is 1 for a new account and one more after each change of State, Admin,
+	// Allowance, Password or ApprovedAt. Stores set it.
 	Revision int64
 }
 
@@ -188,15 +188,16 @@ type Accounts interface {
 	// it was, which is no error; ErrNotFound if there is none of that ID.
 	RevokeLink(ctx context.Context, id string, at time.Time, why Audit) (Link, error)
 
-	// TakeAttempt counts an attempt to sign in before it is known whether it succeeds.
-	// Where it comes too early it counts nothing and returns how long to wait.
+	// TakeAttempt counts an attempt to sign in before it is known whether it succeeds,
+	// as t's Take does. Where it comes too early it counts nothing and returns how long
+	// to wait.
 	TakeAttempt(ctx context.Context, bucket uint32, now time.Time, t Throttle) (wait time.Duration, err error)
 	// ForgiveAttempts forgets what was counted.
 	ForgiveAttempts(ctx context.Context, bucket uint32) error
 
 	// CreateAccountKey keeps a new key of an account, as CreateKey does. ErrNotFound:
 	// there is no such account, or it is not approved. ErrFull: it has most keys that
-	// are good for something.
+	// are good for something when the new one is made.
 	CreateAccountKey(ctx context.Context, k Key, most int, why Audit) error
 	// RevokeAccountKey is RevokeKey for a key of that account. ErrNotFound if it has
 	// none of that ID, which is decided in the step that would end it.
@@ -235,14 +236,18 @@ type Attempts struct {
 	Last  time.Time // when the last of them came
 }
 
-// Take counts one more attempt at now, or says how long it has to wait. A clock that
-// goes back makes nobody wait longer than Most.
+// Take counts one more attempt at now, or says how long it has to wait. Either way what
+// it returns is to be remembered. A clock that goes back makes nobody wait longer than
+// Most: what came later than now is taken to have come now.
 func (t Throttle) Take(a Attempts, now time.Time) (Attempts, time.Duration) {
+	if a.Count > 0 && a.Last.After(now) {
+		a.Last = now
+	}
 	since := now.Sub(a.Last)
 	if a.Count == 0 || since >= t.Forget {
 		return Attempts{Count: 1, Last: now}, 0
 	}
-	if wait := t.wait(a.Count) - max(since, 0); wait > 0 {
+	if wait := t.wait(a.Count) - since; wait > 0 {
 		return a, wait
 	}
 	return Attempts{Count: a.Count + 1, Last: now}, 0

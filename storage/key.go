@@ -50,7 +50,8 @@ type Key struct {
 	// Lineage is the ID of the first of the keys that were made to follow each
 	// other up to this one; its own if it follows none. What its limits and its
 	// budget bound is counted by it, so that nothing begins anew when a key is
-	// replaced. Empty in a new key means its own ID; stores keep that.
+	// replaced. Empty in a new key means its account's ID, or its own if it has none;
+	// stores keep that.
 	Lineage string
 	// Account is the ID of the account whose key it is, which is its Lineage, too;
 	// empty if it is an operator's. It never changes.
@@ -110,7 +111,7 @@ type KeyQuery struct {
 type Keys interface {
 	// CreateKey keeps a new key and its audit row. It returns ErrExists if the ID
 	// or the hash is taken by another record, ErrInvalid if a field is out of its
-	// range; a key that is there just so already is no error, and keeps no second
+	// range or there is no such account; a key that is there just so already is no error, and keeps no second
 	// audit row.
 	CreateKey(ctx context.Context, k Key, why Audit) error
 	// KeyByHash returns the key with that hash, revoked and expired ones too, or
@@ -122,7 +123,7 @@ type Keys interface {
 	// empty after the last.
 	ListKeys(ctx context.Context, q KeyQuery) (keys []Key, next string, err error)
 	// UpdateKey replaces all of a key but ID, Hash, Hint, CreatedAt, Replaces,
-	// Lineage and Account, and keeps an audit row. It returns ErrNotFound, or ErrConflict if
+	// Lineage, Account and Suspended, and keeps an audit row. It returns ErrNotFound, or ErrConflict if
 	// k.Revision is not the one that is kept. An update whose audit row is there
 	// already was done and is not done again, so that it can be repeated.
 	UpdateKey(ctx context.Context, k Key, why Audit) error

@@ -13,6 +13,7 @@ type Store interface {
 	Nodes
 	Replicas
 	Models
+	Accounts
 
 	// Check looks the database through for damage: what the database itself can
 	// tell, the schema, and that sums agree with what they are sums of. It may

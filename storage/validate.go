@@ -108,23 +108,10 @@ func (k *Key) Validate() error {
 	f.text("Hint", k.Hint, 0, maxHint)
 	f.text("Name", k.Name, 0, maxText)
 	f.text("Owner", k.Owner, 0, maxText)
-	if k.Models != nil && len(k.Models) == 0 || len(k.Models) > maxModels {
-		f.add("Models", len(k.Models), fmt.Sprintf("nil for every model, or 1 to %d patterns", maxModels))
-	}
-	for _, m := range k.Models {
-		f.text("Models", m, 1, maxText)
-	}
+	f.models("Models", k.Models)
 	f.text("Band", k.Band, 0, maxText)
-	f.optional("Limits.RequestsPerMinute", k.Limits.RequestsPerMinute, 1, MaxTokens)
-	f.optional("Limits.TokensPerMinute", k.Limits.TokensPerMinute, 1, MaxTokens)
-	f.optional("Limits.Concurrency", k.Limits.Concurrency, 1, MaxTokens)
-	if b := k.Budget; b != nil {
-		f.within("Budget.Nanos", b.Nanos, 1, MaxNanos)
-		if b.Period < PeriodDay || b.Period > PeriodTotal {
-			f.add("Budget.Period", b.Period, "day, week, month or total")
-		}
-		f.text("Budget.Zone", b.Zone, 0, maxID)
-	}
+	f.limits("Limits", k.Limits)
+	f.budget("Budget", k.Budget)
 	if len(k.Tags) > maxTags {
 		f.add("Tags", len(k.Tags), fmt.Sprintf("at most %d", maxTags))
 	}
@@ -137,6 +124,10 @@ func (k *Key) Validate() error {
 	f.timeOrZero("RevokedAt", k.RevokedAt)
 	f.text("Replaces", k.Replaces, 0, maxID)
 	f.text("Lineage", k.Lineage, 0, maxID)
+	f.text("Account", k.Account, 0, maxID)
+	if k.Account != "" && k.Lineage != "" && k.Lineage != k.Account {
+		f.add("Lineage", fmt.Sprintf("%q", k.Lineage), fmt.Sprintf("the account, %q", k.Account))
+	}
 	return f.err()
 }
 

@@ -23,7 +23,7 @@ var schemaText string
 // disk are sound PostgreSQL itself knows, if its checksums are on.
 func (s *Store) Check(ctx context.Context) error {
 	return s.snapshot(ctx, "check", func(ctx context.Context, tx pgx.Tx) error {
-		for _, check := range []func(context.Context, pgx.Tx) error{s.checkSchema, checkSums, checkBudgets} {
+		for _, check := range []func(context.Context, pgx.Tx) error{s.checkSchema, checkSums, checkBudgets, checkAccounts} {
 			if err := check(ctx, tx); err != nil {
 				return err
 			}
@@ -147,6 +147,30 @@ WHERE key_id = charged_key AND period = charged_period AND start = charged_start
 		}
 		if len(wrong) > 0 {
 			return backend.Damaged("budget %s: %s", wrong[0], c.what)
+		}
+	}
+	return nil
+}
+
+// checkAccounts finds keys, sessions and links of accounts that are not there, keys
+// that are counted with others than their account's, and links that made a key which is
+// not there.
+func checkAccounts(ctx context.Context, tx pgx.Tx) error {
+	scan := func(r scanner) (id string, err error) { return id, r.Scan(&id) }
+	const gone = ` IS NOT NULL AND NOT EXISTS (SELECT 1 FROM accounts WHERE accounts.id = account) LIMIT 1`
+	for _, c := range []struct{ query, what string }{
+		{`SELECT id FROM keys WHERE account` + gone, "key %q refers to an account that is not there"},
+		{`SELECT id FROM sessions WHERE account` + gone, "session %q refers to an account that is not there"},
+		{`SELECT id FROM links WHERE account` + gone, "link %q refers to an account that is not there"},
+		{`SELECT id FROM keys WHERE account IS NOT NULL AND lineage <> account LIMIT 1`, "key %q is of an account and not counted with it"},
+		{`SELECT id FROM links WHERE key_id <> '' AND NOT EXISTS (SELECT 1 FROM keys WHERE keys.id = key_id) LIMIT 1`, "link %q made a key that is not there"},
+	} {
+		wrong, err := all(ctx, tx, scan, c.query)
+		if err != nil {
+			return err
+		}
+		if len(wrong) > 0 {
+			return backend.Damaged(c.what, wrong[0])
 		}
 	}
 	return nil

@@ -84,9 +84,10 @@ func (s *Store) migrate(ctx context.Context, conn *pgx.Conn) (from, to int, err 
 		return from, len(texts), err
 	}
 	return from, len(texts), pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte("llmgw migrations of " + s.cfg.Schema))
-		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', '0', true), pg_advisory_xact_lock($1)`, int64(h.Sum64())); err != nil { //nolint:gosec // any 64 bits
+		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', '0', true)`); err != nil {
+			return err
+		}
+		if err := s.turn(ctx, tx, "migrations"); err != nil {
 			return err
 		}
 		var there bool
@@ -110,6 +111,15 @@ func (s *Store) migrate(ctx context.Context, conn *pgx.Conn) (from, to int, err 
 		}
 		return nil
 	})
+}
+
+// turn waits until no other transaction of this schema has the turn at what, and keeps
+// it until the transaction ends.
+func (s *Store) turn(ctx context.Context, tx pgx.Tx, what string) error {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("llmgw " + what + " of " + s.cfg.Schema))
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(h.Sum64())) //nolint:gosec // any 64 bits
+	return err
 }
 
 type querier interface {

@@ -52,7 +52,8 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 		}
 		err = errors.Join(
 			each(ctx, tx, scanMark, func(m dump.Mark) error { return d.Put(dump.Record{Mark: &m}) }, `SELECT name, at FROM marks ORDER BY name`),
-			each(ctx, tx, scanKey, func(k storage.Key) error { return d.Put(dump.FromKey(k)) }, `SELECT `+keyColumns+` FROM keys ORDER BY id`),
+			each(ctx, tx, scanAccount, func(a storage.Account) error { return d.Put(dump.FromAccount(a)) }, `SELECT `+accountColumns+` FROM accounts ORDER BY id`),
+			each(ctx, tx, scanKey, func(k storage.Key) error { return d.Put(dump.FromKey(k)) }, `SELECT `+keyAnswer+` FROM keys ORDER BY id`),
 			each(ctx, tx, scanAudit, func(a storage.Audit) error { return d.Put(dump.FromAudit(a)) }, `SELECT `+auditColumns+` FROM audit ORDER BY at, id`),
 			each(ctx, tx, scanBudget, func(b standing) error {
 				return d.Put(dump.FromBudget(b.budget, b.settled, b.granted, b.spent))
@@ -70,6 +71,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 			each(ctx, tx, scanCordon, func(c storage.Cordon) error { return d.Put(dump.FromCordon(c)) }, `SELECT `+cordonColumns+` FROM cordons ORDER BY node`),
 			each(ctx, tx, scanReplica, func(r storage.Replica) error { return d.Put(dump.FromReplica(r)) }, `SELECT `+replicaColumns+` FROM replicas ORDER BY created_at, id`),
 			each(ctx, tx, scanModel, func(m storage.Model) error { return d.Put(dump.FromModel(m)) }, `SELECT `+modelColumns+` FROM models ORDER BY name`),
+			each(ctx, tx, scanLink, func(l storage.Link) error { return d.Put(dump.FromLink(l)) }, `SELECT `+linkColumns+` FROM links ORDER BY id`),
 		)
 		if err != nil {
 			return err
@@ -87,14 +89,14 @@ func (s *Store) Import(ctx context.Context, r io.Reader) error {
 	}
 	return s.long(ctx, op, pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx) error {
 		// Nobody else writes until it is done.
-		if _, err := tx.Exec(ctx, `LOCK TABLE marks, keys, audit, budgets, grants, usage, usage_hours, usage_days, term, nodes, cordons, replicas, models IN EXCLUSIVE MODE`); err != nil {
+		if _, err := tx.Exec(ctx, `LOCK TABLE marks, keys, audit, budgets, grants, usage, usage_hours, usage_days, term, nodes, cordons, replicas, models, accounts, links IN EXCLUSIVE MODE`); err != nil {
 			return err
 		}
 		var there bool
 		err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM keys) OR EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM budgets)
 OR EXISTS (SELECT 1 FROM usage) OR EXISTS (SELECT 1 FROM usage_hours) OR EXISTS (SELECT 1 FROM usage_days) OR EXISTS (SELECT 1 FROM marks)
 OR EXISTS (SELECT 1 FROM term) OR EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM cordons) OR EXISTS (SELECT 1 FROM replicas)
-OR EXISTS (SELECT 1 FROM models)`).Scan(&there)
+OR EXISTS (SELECT 1 FROM models) OR EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM links)`).Scan(&there)
 		if err != nil {
 			return err
 		}
@@ -177,7 +179,7 @@ func (p *putter) put(ctx context.Context, rec dump.Record) error {
 		}
 		p.hours = append(p.hours, r)
 	case rec.Day == nil:
-		return putFleet(ctx, p.tx, rec)
+		return putOther(ctx, p.tx, rec)
 	default:
 		r, err := rec.Day.Storage()
 		if err != nil {
@@ -191,8 +193,8 @@ func (p *putter) put(ctx context.Context, rec dump.Record) error {
 	return nil
 }
 
-// putFleet keeps one record of the fleet's.
-func putFleet(ctx context.Context, tx pgx.Tx, rec dump.Record) error {
+// putOther keeps one record of the fleet's, a model, an account or a link.
+func putOther(ctx context.Context, tx pgx.Tx, rec dump.Record) error {
 	switch {
 	case rec.Term != nil:
 		t, err := rec.Term.Storage()
@@ -218,12 +220,32 @@ func putFleet(ctx context.Context, tx pgx.Tx, rec dump.Record) error {
 			return err
 		}
 		return insertReplica(ctx, tx, r)
-	default:
+	case rec.Model != nil:
 		m, err := rec.Model.Storage()
 		if err != nil {
 			return err
 		}
 		return insertModel(ctx, tx, m)
+	case rec.Account != nil:
+		a, err := rec.Account.Storage()
+		if err != nil {
+			return err
+		}
+		kept, err := insertAccount(ctx, tx, a)
+		if err == nil && !kept {
+			err = accountTaken(a)
+		}
+		return err
+	default:
+		l, err := rec.Link.Storage()
+		if err != nil {
+			return err
+		}
+		kept, err := insertLink(ctx, tx, l)
+		if err == nil && !kept {
+			err = fmt.Errorf("%w: link %q", storage.ErrExists, l.ID)
+		}
+		return err
 	}
 }
 

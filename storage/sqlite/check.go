@@ -21,7 +21,7 @@ func (s *Store) Check(ctx context.Context) error {
 			return err
 		}
 		defer tx.Rollback()
-		for _, check := range []func(context.Context, *sql.Tx) error{checkPages, checkSchema, checkUsage, checkDays, checkGrants} {
+		for _, check := range []func(context.Context, *sql.Tx) error{checkPages, checkSchema, checkUsage, checkDays, checkGrants, checkAccounts} {
 			if err := check(ctx, tx); err != nil {
 				return err
 			}
@@ -99,6 +99,26 @@ func checkGrants(ctx context.Context, tx *sql.Tx) error {
 		err = damagedBudget(wrong[0].budget, "what is granted is not the sum of the grants")
 	}
 	return err
+}
+
+// checkAccounts finds keys that are counted with others than their account's, and
+// links that made a key which is not there. That accounts are there which sessions,
+// links and keys name, checkPages has found out.
+func checkAccounts(ctx context.Context, tx *sql.Tx) error {
+	scan := func(r scanner) (id string, err error) { return id, r.Scan(&id) }
+	for _, c := range []struct{ query, what string }{
+		{`SELECT id FROM keys WHERE account IS NOT NULL AND lineage <> account LIMIT 1`, "key %q is of an account and not counted with it"},
+		{`SELECT id FROM links WHERE key_id <> '' AND NOT EXISTS (SELECT 1 FROM keys WHERE keys.id = key_id) LIMIT 1`, "link %q made a key that is not there"},
+	} {
+		wrong, err := all(ctx, tx, scan, c.query)
+		if err != nil {
+			return err
+		}
+		if len(wrong) > 0 {
+			return backend.Damaged(c.what, wrong[0])
+		}
+	}
+	return nil
 }
 
 func damagedBudget(b storage.BudgetPeriod, what string) error {

@@ -11,7 +11,16 @@ import (
 	"github.com/llmgw/llmgw/storage/internal/rows"
 )
 
-const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurrency, budget_nanos, budget_period, budget_zone, tags, created_at, expires_at, revoked_at, replaces, lineage, may_explain, revision`
+const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurrency, budget_nanos, budget_period, budget_zone, tags, created_at, expires_at, revoked_at, replaces, lineage, may_explain, revision, account`
+
+// keyAnswer is what is read of a key: that of an account which may do nothing now is
+// suspended.
+const keyAnswer = keyColumns + `, ` + suspended
+
+const suspended = `(account IS NOT NULL AND NOT EXISTS (SELECT 1 FROM accounts WHERE accounts.id = keys.account AND accounts.state = 'approved'))`
+
+// unended chooses the keys that have not ended by a time.
+const unended = `revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)`
 
 type scanner interface{ Scan(dest ...any) error }
 
@@ -24,7 +33,7 @@ func scanKey(r scanner) (storage.Key, error) {
 	)
 	err := r.Scan(&k.ID, &parts.Hash, &k.Hint, &k.Name, &k.Owner, &parts.Models, &k.Band, &k.Limits.RequestsPerMinute, &k.Limits.TokensPerMinute,
 		&k.Limits.Concurrency, &parts.Budget, &parts.Period, &parts.Zone, &parts.Tags, &created, &expires, &revoked, &k.Replaces, &k.Lineage,
-		&k.MayExplain, &k.Revision)
+		&k.MayExplain, &k.Revision, &parts.Account, &k.Suspended)
 	if err != nil {
 		return k, err
 	}
@@ -40,22 +49,24 @@ func keyValues(k storage.Key) []any {
 	return []any{
 		k.ID, parts.Hash, k.Hint, k.Name, k.Owner, parts.Models, k.Band, k.Limits.RequestsPerMinute, k.Limits.TokensPerMinute,
 		k.Limits.Concurrency, parts.Budget, parts.Period, parts.Zone, parts.Tags, k.CreatedAt.UnixMicro(), micros(k.ExpiresAt), micros(k.RevokedAt),
-		k.Replaces, k.Lineage, k.MayExplain, k.Revision,
+		k.Replaces, k.Lineage, k.MayExplain, k.Revision, parts.Account,
 	}
 }
 
 func insertKey(ctx context.Context, tx *sql.Tx, k storage.Key) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES (`+marks(21)+`)`, keyValues(k)...)
+	_, err := tx.ExecContext(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES (`+marks(22)+`)`, keyValues(k)...)
 	return err
 }
 
 func keyByID(ctx context.Context, q querier, id string) (storage.Key, error) {
-	k, err := scanKey(q.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM keys WHERE id = ?`, id))
+	k, err := scanKey(q.QueryRowContext(ctx, `SELECT `+keyAnswer+` FROM keys WHERE id = ?`, id))
 	if missing(err) {
-		err = fmt.Errorf("%w: key %q", storage.ErrNotFound, id)
+		err = noKey(id)
 	}
 	return k, err
 }
+
+func noKey(id string) error { return fmt.Errorf("%w: key %q", storage.ErrNotFound, id) }
 
 // CreateKey implements [storage.Keys].
 func (s *Store) CreateKey(ctx context.Context, k storage.Key, why storage.Audit) error {
@@ -66,13 +77,7 @@ func (s *Store) CreateKey(ctx context.Context, k storage.Key, why storage.Audit)
 	}
 	k.Revision = 1
 	return s.update(ctx, op, func(tx *sql.Tx) error {
-		there, err := scanKey(tx.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM keys WHERE id = ? OR hash = ?`, k.ID, k.Hash[:]))
-		switch {
-		case err == nil && rows.SameKey(there, k):
-			return nil // by an earlier try
-		case err == nil:
-			return fmt.Errorf("%w: key %q, or one of its hash", storage.ErrExists, k.ID)
-		case !missing(err):
+		if there, err := keyThere(ctx, tx, k); there || err != nil {
 			return err
 		}
 		if err := insertKey(ctx, tx, k); err != nil {
@@ -80,6 +85,21 @@ func (s *Store) CreateKey(ctx context.Context, k storage.Key, why storage.Audit)
 		}
 		return appendAudit(ctx, tx, why)
 	})
+}
+
+// keyThere reports whether a new key is there already, by an earlier try; another one
+// of its ID or hash is ErrExists.
+func keyThere(ctx context.Context, tx *sql.Tx, k storage.Key) (bool, error) {
+	there, err := scanKey(tx.QueryRowContext(ctx, `SELECT `+keyAnswer+` FROM keys WHERE id = ? OR hash = ?`, k.ID, k.Hash[:]))
+	switch {
+	case err == nil && rows.SameKey(there, k):
+		return true, nil
+	case err == nil:
+		return false, fmt.Errorf("%w: key %q, or one of its hash", storage.ErrExists, k.ID)
+	case !missing(err):
+		return false, err
+	}
+	return false, nil
 }
 
 // change validates a key and its audit row and returns both as they are kept.
@@ -96,7 +116,7 @@ func change(k storage.Key, why storage.Audit) (storage.Key, storage.Audit, error
 // KeyByHash implements [storage.Keys].
 func (s *Store) KeyByHash(ctx context.Context, h storage.KeyHash) (k storage.Key, err error) {
 	err = s.view(ctx, "key by hash", func(q *sql.DB) error {
-		k, err = scanKey(q.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM keys WHERE hash = ?`, h[:]))
+		k, err = scanKey(q.QueryRowContext(ctx, `SELECT `+keyAnswer+` FROM keys WHERE hash = ?`, h[:]))
 		if missing(err) {
 			return fmt.Errorf("%w: no key of that hash", storage.ErrNotFound)
 		}
@@ -118,13 +138,14 @@ func (s *Store) Key(ctx context.Context, id string) (k storage.Key, err error) {
 func (s *Store) ListKeys(ctx context.Context, q storage.KeyQuery) ([]storage.Key, string, error) {
 	var w where
 	w.equal("owner", q.Owner)
+	w.equal("account", q.Account)
 	if !q.Usable.IsZero() {
-		w.and("revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)", q.Usable.UnixMicro())
+		w.and("NOT "+suspended+" AND "+unended, q.Usable.UnixMicro())
 	}
 	return list(ctx, s, "list keys", q.Page, place[storage.Key]{
 		list: rows.Keys, texts: 1, after: "(created_at, id) < (?, ?)",
 		cursor: func(k *storage.Key) (time.Time, []string) { return k.CreatedAt, []string{k.ID} },
-	}, `SELECT `+keyColumns+` FROM keys`, w, `ORDER BY created_at DESC, id DESC`, scanKey)
+	}, `SELECT `+keyAnswer+` FROM keys`, w, `ORDER BY created_at DESC, id DESC`, scanKey)
 }
 
 // UpdateKey implements [storage.Keys].
@@ -153,21 +174,29 @@ func (s *Store) UpdateKey(ctx context.Context, k storage.Key, why storage.Audit)
 }
 
 func replaceKey(ctx context.Context, tx *sql.Tx, k storage.Key) error {
-	_, err := tx.ExecContext(ctx, `REPLACE INTO keys (`+keyColumns+`) VALUES (`+marks(21)+`)`, keyValues(k)...)
+	_, err := tx.ExecContext(ctx, `REPLACE INTO keys (`+keyColumns+`) VALUES (`+marks(22)+`)`, keyValues(k)...)
 	return err
 }
 
 // RevokeKey implements [storage.Keys].
-func (s *Store) RevokeKey(ctx context.Context, id string, at time.Time, why storage.Audit) (k storage.Key, err error) {
-	const op = "revoke key"
+func (s *Store) RevokeKey(ctx context.Context, id string, at time.Time, why storage.Audit) (storage.Key, error) {
+	return s.revokeKey(ctx, "revoke key", id, at, why, func(storage.Key) bool { return true })
+}
+
+// revokeKey ends a key if it is one of those that may be ended; another is as if it
+// were not there.
+func (s *Store) revokeKey(ctx context.Context, op, id string, at time.Time, why storage.Audit, may func(storage.Key) bool) (k storage.Key, err error) {
 	if err := why.Validate(); err != nil {
 		return k, fail(ctx, op, err)
 	}
-	if at = rows.Time(at); at.IsZero() {
-		return k, fail(ctx, op, fmt.Errorf("%w: the time is zero", storage.ErrInvalid))
+	if at, err = rows.At(at); err != nil {
+		return k, fail(ctx, op, err)
 	}
 	err = s.update(ctx, op, func(tx *sql.Tx) error {
 		old, err := keyByID(ctx, tx, id)
+		if err == nil && !may(old) {
+			err = noKey(id)
+		}
 		if err != nil {
 			return err
 		}

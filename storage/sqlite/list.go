@@ -59,6 +59,7 @@ type place[T any] struct {
 	texts  int
 	after  string // condition of the rows after a place, with its time and texts
 	cursor func(*T) (time.Time, []string)
+	byText bool // the list is in an order of texts alone: after has no time
 }
 
 // list returns a page and the cursor of the next.
@@ -72,7 +73,10 @@ func list[T any](ctx context.Context, s *Store, op string, page storage.Page, p 
 		if err != nil {
 			return nil, "", fail(ctx, op, err)
 		}
-		args := []any{at.UnixMicro()}
+		var args []any
+		if !p.byText {
+			args = append(args, at.UnixMicro())
+		}
 		for _, t := range texts {
 			args = append(args, t)
 		}

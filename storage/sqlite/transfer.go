@@ -52,7 +52,8 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 		scanMark := func(r scanner) (m dump.Mark, err error) { return m, r.Scan(&m.Name, &m.At) }
 		err = errors.Join(
 			each(ctx, tx, scanMark, func(m dump.Mark) error { return d.Put(dump.Record{Mark: &m}) }, `SELECT name, at FROM marks ORDER BY name`),
-			each(ctx, tx, scanKey, func(k storage.Key) error { return d.Put(dump.FromKey(k)) }, `SELECT `+keyColumns+` FROM keys ORDER BY id`),
+			each(ctx, tx, scanAccount, func(a storage.Account) error { return d.Put(dump.FromAccount(a)) }, `SELECT `+accountColumns+` FROM accounts ORDER BY id`),
+			each(ctx, tx, scanKey, func(k storage.Key) error { return d.Put(dump.FromKey(k)) }, `SELECT `+keyAnswer+` FROM keys ORDER BY id`),
 			each(ctx, tx, scanAudit, func(a storage.Audit) error { return d.Put(dump.FromAudit(a)) }, `SELECT `+auditColumns+` FROM audit ORDER BY at, id`),
 			each(ctx, tx, scanBudget, func(b standing) error {
 				return d.Put(dump.FromBudget(b.budget, b.settled, b.granted, b.spent))
@@ -70,6 +71,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 			each(ctx, tx, scanCordon, func(c storage.Cordon) error { return d.Put(dump.FromCordon(c)) }, `SELECT `+cordonColumns+` FROM cordons ORDER BY node`),
 			each(ctx, tx, scanReplica, func(r storage.Replica) error { return d.Put(dump.FromReplica(r)) }, `SELECT `+replicaColumns+` FROM replicas ORDER BY created_at, id`),
 			each(ctx, tx, scanModel, func(m storage.Model) error { return d.Put(dump.FromModel(m)) }, `SELECT `+modelColumns+` FROM models ORDER BY name`),
+			each(ctx, tx, scanLink, func(l storage.Link) error { return d.Put(dump.FromLink(l)) }, `SELECT `+linkColumns+` FROM links ORDER BY id`),
 		)
 		if err != nil {
 			return err
@@ -108,7 +110,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader) error {
 		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM keys) OR EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM budgets)
 OR EXISTS (SELECT 1 FROM usage_packs) OR EXISTS (SELECT 1 FROM usage_hours) OR EXISTS (SELECT 1 FROM usage_days) OR EXISTS (SELECT 1 FROM marks)
 OR EXISTS (SELECT 1 FROM term) OR EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM cordons) OR EXISTS (SELECT 1 FROM replicas)
-OR EXISTS (SELECT 1 FROM models)`).Scan(&there)
+OR EXISTS (SELECT 1 FROM models) OR EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM links)`).Scan(&there)
 		if err != nil {
 			return err
 		}
@@ -209,14 +211,14 @@ func put(ctx context.Context, tx *sql.Tx, in *usageInserter, rec dump.Record, wa
 	case rec.Hour != nil:
 		return putSum(ctx, in.st.hours, rec.Hour)
 	case rec.Day == nil:
-		return putFleet(ctx, tx, rec)
+		return putOther(ctx, tx, rec)
 	default:
 		return putSum(ctx, in.st.days, rec.Day)
 	}
 }
 
-// putFleet keeps one record of the fleet's.
-func putFleet(ctx context.Context, tx *sql.Tx, rec dump.Record) error {
+// putOther keeps one record of the fleet's, a model, an account or a link.
+func putOther(ctx context.Context, tx *sql.Tx, rec dump.Record) error {
 	switch {
 	case rec.Term != nil:
 		t, err := rec.Term.Storage()
@@ -242,12 +244,24 @@ func putFleet(ctx context.Context, tx *sql.Tx, rec dump.Record) error {
 			return err
 		}
 		return insertReplica(ctx, tx, r)
-	default:
+	case rec.Model != nil:
 		m, err := rec.Model.Storage()
 		if err != nil {
 			return err
 		}
 		return insertModel(ctx, tx, m)
+	case rec.Account != nil:
+		a, err := rec.Account.Storage()
+		if err != nil {
+			return err
+		}
+		return insertAccount(ctx, tx, a)
+	default:
+		l, err := rec.Link.Storage()
+		if err != nil {
+			return err
+		}
+		return insertLink(ctx, tx, l)
 	}
 }
 

@@ -27,7 +27,7 @@ func Failure(ctx context.Context, store, op string, err error, class func(error)
 // Classed reports whether an error says already what it is.
 func Classed(err error) bool {
 	for _, c := range []error{
-		storage.ErrUnavailable, storage.ErrNotFound, storage.ErrExists, storage.ErrConflict,
+		storage.ErrUnavailable, storage.ErrNotFound, storage.ErrExists, storage.ErrFull, storage.ErrConflict,
 		storage.ErrBudgetSpent, storage.ErrSchema, storage.ErrInvalid, storage.ErrFenced,
 	} {
 		if errors.Is(err, c) {

@@ -74,6 +74,8 @@ func outcome(err error) string {
 		return "not_found"
 	case errors.Is(err, storage.ErrExists):
 		return "exists"
+	case errors.Is(err, storage.ErrFull):
+		return "full"
 	case errors.Is(err, storage.ErrConflict):
 		return "conflict"
 	case errors.Is(err, storage.ErrBudgetSpent):

@@ -22,7 +22,7 @@ func TestMeter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
-		nil, nil, storage.ErrNotFound, storage.ErrExists, storage.ErrConflict, storage.ErrBudgetSpent, storage.ErrSchema, storage.ErrInvalid,
+		nil, nil, storage.ErrNotFound, storage.ErrExists, storage.ErrFull, storage.ErrConflict, storage.ErrBudgetSpent, storage.ErrSchema, storage.ErrInvalid,
 		storage.ErrUnavailable, fmt.Errorf("%w: %w", storage.ErrUnavailable, context.Canceled), errors.New("of a kind that nobody knows"),
 	} {
 		m.Ended("list roll-ups", time.Now(), err)
@@ -37,6 +37,7 @@ llmgw_store_operations_total{operation="list_rollups",outcome="budget_spent"} 1
 llmgw_store_operations_total{operation="list_rollups",outcome="canceled"} 1
 llmgw_store_operations_total{operation="list_rollups",outcome="conflict"} 1
 llmgw_store_operations_total{operation="list_rollups",outcome="exists"} 1
+llmgw_store_operations_total{operation="list_rollups",outcome="full"} 1
 llmgw_store_operations_total{operation="list_rollups",outcome="invalid"} 1
 llmgw_store_operations_total{operation="list_rollups",outcome="not_found"} 1
 llmgw_store_operations_total{operation="list_rollups",outcome="ok"} 2

@@ -46,23 +46,7 @@ func FuzzReader(f *testing.F) {
 // check wants a record to become one that a store keeps, or ErrInvalid.
 func check(t *testing.T, r dump.Record) {
 	t.Helper()
-	var err error
-	switch {
-	case r.Key != nil:
-		_, err = r.Key.Storage()
-	case r.Audit != nil:
-		_, err = r.Audit.Storage()
-	case r.Budget != nil:
-		_, err = r.Budget.Storage()
-	case r.Grant != nil:
-		_, _, _, err = r.Grant.Storage()
-	case r.Usage != nil:
-		_, err = r.Usage.Storage()
-	case r.Hour != nil:
-		_, err = r.Hour.Storage()
-	case r.Day != nil:
-		_, err = r.Day.Storage()
-	}
+	err := r.Valid()
 	if err != nil && !errors.Is(err, storage.ErrInvalid) {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ type Key struct {
 	RevokedAt *int64            `json:"revoked_at,omitempty"`
 	Replaces  string            `json:"replaces,omitempty"`
 	Lineage   string            `json:"lineage,omitempty"` // empty: its own ID
+	Account   string            `json:"account,omitempty"`
 	Explain   bool              `json:"may_explain,omitempty"`
 	Revision  int64             `json:"revision"`
 }
@@ -45,7 +46,7 @@ func FromKey(k storage.Key) Record {
 	out := &Key{
 		ID: k.ID, Hash: hex.EncodeToString(k.Hash[:]), Hint: k.Hint, Name: k.Name, Owner: k.Owner, Models: k.Models, Band: k.Band,
 		Limits: k.Limits, Budget: k.Budget, Tags: k.Tags, CreatedAt: k.CreatedAt.UnixMicro(), ExpiresAt: micros(k.ExpiresAt),
-		RevokedAt: micros(k.RevokedAt), Replaces: k.Replaces, Explain: k.MayExplain, Revision: k.Revision,
+		RevokedAt: micros(k.RevokedAt), Replaces: k.Replaces, Explain: k.MayExplain, Revision: k.Revision, Account: k.Account,
 	}
 	if k.Lineage != k.ID {
 		out.Lineage = k.Lineage
@@ -58,10 +59,10 @@ func (k *Key) Storage() (storage.Key, error) {
 	out := storage.Key{
 		ID: k.ID, Hint: k.Hint, Name: k.Name, Owner: k.Owner, Models: k.Models, Band: k.Band, Limits: k.Limits, Budget: k.Budget,
 		Tags: k.Tags, CreatedAt: rows.FromMicros(k.CreatedAt), ExpiresAt: fromMicros(k.ExpiresAt), RevokedAt: fromMicros(k.RevokedAt),
-		Replaces: k.Replaces, Lineage: cmp.Or(k.Lineage, k.ID), MayExplain: k.Explain, Revision: k.Revision,
+		Replaces: k.Replaces, Lineage: cmp.Or(k.Lineage, k.ID), Account: k.Account, MayExplain: k.Explain, Revision: k.Revision,
 	}
-	if n, err := hex.Decode(out.Hash[:], []byte(k.Hash[:min(len(k.Hash), 2*len(out.Hash))])); err != nil || n != len(out.Hash) || len(k.Hash) != 2*n {
-		return out, invalid(fmt.Sprintf("key %q: its hash is not 64 digits", k.ID))
+	if err := unhex(out.Hash[:], k.Hash); err != nil {
+		return out, invalid(fmt.Sprintf("key %q: %v", k.ID, err))
 	}
 	if k.Revision < 1 {
 		return out, invalid(fmt.Sprintf("key %q: revision %d", k.ID, k.Revision))
@@ -288,6 +289,12 @@ func (r *Record) Valid() (err error) {
 		_, err = r.Cordon.Storage()
 	case r.Replica != nil:
 		_, err = r.Replica.Storage()
+	case r.Model != nil:
+		_, err = r.Model.Storage()
+	case r.Account != nil:
+		_, err = r.Account.Storage()
+	case r.Link != nil:
+		_, err = r.Link.Storage()
 	}
 	return err
 }

@@ -21,6 +21,7 @@ const (
 	AuditAt  List = 4
 	Nodes    List = 5
 	Replicas List = 6
+	Accounts List = 7
 )
 
 // Cursor is the place in a list after a row: what the list is sorted by. It is

@@ -14,6 +14,7 @@ type KeyParts struct {
 	Models, Tags *string // JSON; nil for every model, and for no tags
 	Budget       *int64  // nil, like the next two, for none
 	Period, Zone *string
+	Account      *string // nil for none
 }
 
 // PartsOf is a key's columns.
@@ -25,6 +26,9 @@ func PartsOf(k *storage.Key) KeyParts {
 	if len(k.Tags) > 0 {
 		p.Tags = marshal(k.Tags)
 	}
+	if k.Account != "" {
+		p.Account = &k.Account
+	}
 	if b := k.Budget; b != nil {
 		p.Budget, p.Period, p.Zone = &b.Nanos, new(b.Period.String()), &b.Zone
 	}
@@ -34,7 +38,10 @@ func PartsOf(k *storage.Key) KeyParts {
 // Into sets the key's fields, or says what cannot be one. A key that a program of
 // before lineages has kept is its own.
 func (p KeyParts) Into(k *storage.Key) error {
-	k.Lineage = cmp.Or(k.Lineage, k.ID)
+	if p.Account != nil {
+		k.Account = *p.Account
+	}
+	k.Lineage = cmp.Or(k.Lineage, k.Account, k.ID)
 	if len(p.Hash) != len(k.Hash) {
 		return fmt.Errorf("its hash has %d bytes", len(p.Hash))
 	}

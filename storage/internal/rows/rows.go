@@ -50,19 +50,21 @@ func Key(k storage.Key) storage.Key {
 	k.Limits.TokensPerMinute = clone(k.Limits.TokensPerMinute)
 	k.Limits.Concurrency = clone(k.Limits.Concurrency)
 	k.Budget = clone(k.Budget)
-	k.Lineage = cmp.Or(k.Lineage, k.ID)
+	k.Lineage = cmp.Or(k.Lineage, k.Account, k.ID)
 	k.CreatedAt, k.ExpiresAt, k.RevokedAt = Time(k.CreatedAt), Time(k.ExpiresAt), Time(k.RevokedAt)
 	return k
 }
 
-// SameKey reports whether two keys as they are kept are the same record.
+// SameKey reports whether two keys as they are kept are the same record. Suspended is
+// no part of it.
 func SameKey(a, b storage.Key) bool {
 	return a.ID == b.ID && a.Hash == b.Hash && a.Hint == b.Hint && a.Name == b.Name && a.Owner == b.Owner &&
 		(a.Models == nil) == (b.Models == nil) && slices.Equal(a.Models, b.Models) && a.Band == b.Band &&
 		same(a.Limits.RequestsPerMinute, b.Limits.RequestsPerMinute) && same(a.Limits.TokensPerMinute, b.Limits.TokensPerMinute) &&
 		same(a.Limits.Concurrency, b.Limits.Concurrency) && same(a.Budget, b.Budget) && maps.Equal(a.Tags, b.Tags) &&
 		a.CreatedAt.Equal(b.CreatedAt) && a.ExpiresAt.Equal(b.ExpiresAt) && a.RevokedAt.Equal(b.RevokedAt) &&
-		a.Replaces == b.Replaces && a.Lineage == b.Lineage && a.MayExplain == b.MayExplain && a.Revision == b.Revision
+		a.Replaces == b.Replaces && a.Lineage == b.Lineage && a.Account == b.Account &&
+		a.MayExplain == b.MayExplain && a.Revision == b.Revision
 }
 
 // Changed is k as it is kept after it replaces old: what of a key never changes
@@ -70,6 +72,7 @@ func SameKey(a, b storage.Key) bool {
 func Changed(old, k storage.Key) storage.Key {
 	k = Key(k)
 	k.ID, k.Hash, k.Hint, k.CreatedAt, k.Replaces, k.Lineage = old.ID, old.Hash, old.Hint, old.CreatedAt, old.Replaces, old.Lineage
+	k.Account, k.Suspended = old.Account, old.Suspended
 	k.Revision = old.Revision + 1
 	return k
 }
