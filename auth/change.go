@@ -52,7 +52,7 @@ func (s *Issuer) update(ctx context.Context, id string, what Change, by By) (sto
 	case err != nil:
 		return before, nil, err
 	case !before.Usable(s.now()):
-		return before, nil, fmt.Errorf("key %s: %w: it was revoked or has expired; make a new one", id, ErrNotUsable)
+		return before, nil, fmt.Errorf("key %s: %w: %s", id, ErrNotUsable, whyNot(before))
 	case what.Revision != 0 && what.Revision != before.Revision:
 		return before, nil, fmt.Errorf("%w: key %s has revision %d, not %d", storage.ErrConflict, id, before.Revision, what.Revision)
 	}
@@ -107,11 +107,7 @@ func (s *Issuer) changed(k storage.Key, what *Change) (storage.Key, []string, er
 			*l.checked = *l.from
 		}
 	}
-	var models Models
-	if s.deps.Models != nil {
-		models = s.deps.Models()
-	}
-	made, warnings, err := spec.record(s.now(), s.deps.Bands, models)
+	made, warnings, err := spec.record(s.now(), s.deps.Bands, s.models())
 	if err != nil {
 		return k, nil, err
 	}

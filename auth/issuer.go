@@ -103,19 +103,15 @@ func NewIssuer(deps IssuerDeps) (*Issuer, error) {
 // it is not known whether the key was kept; its secret is lost then, and whoever
 // finds it in a list may revoke it.
 func (s *Issuer) Create(ctx context.Context, spec Spec, by By) (Issued, error) {
-	now := s.now()
-	var models Models
-	if s.deps.Models != nil {
-		models = s.deps.Models()
-	}
-	k, warnings, err := spec.record(now, s.deps.Bands, models)
+	k, warnings, err := s.Check(spec)
 	if err != nil {
 		return Issued{}, err
 	}
-	return s.create(ctx, k, warnings, "key.create", by)
+	return s.mint(ctx, k, warnings, "key.create", by, Custody{Keep: s.deps.Keys.CreateKey})
 }
 
-func (s *Issuer) create(ctx context.Context, k storage.Key, warnings []string, action string, by By) (Issued, error) {
+// mint makes a record a key and has it kept.
+func (s *Issuer) mint(ctx context.Context, k storage.Key, warnings []string, action string, by By, in Custody) (Issued, error) {
 	secret, err := Mint(s.deps.Random)
 	if err != nil {
 		return Issued{}, err
@@ -128,7 +124,13 @@ func (s *Issuer) create(ctx context.Context, k storage.Key, warnings []string, a
 	if err != nil {
 		return Issued{}, err
 	}
-	if err := again(ctx, func() error { return s.deps.Keys.CreateKey(ctx, k, why) }); err != nil {
+	keep := func() error { return in.Keep(ctx, k, why) }
+	if in.Once {
+		err = keep()
+	} else {
+		err = again(ctx, keep)
+	}
+	if err != nil {
 		return Issued{}, fmt.Errorf("create key %s: %w", k.ID, err)
 	}
 	k.Revision = 1
@@ -163,7 +165,7 @@ func (s *Issuer) Rotate(ctx context.Context, id string, how Rotation, by By) (Is
 		return Issued{}, fmt.Errorf("rotate key: %w", err)
 	}
 	if !old.Usable(now) {
-		return Issued{}, fmt.Errorf("rotate key %s: %w: it was revoked or has expired; make a new one", id, ErrNotUsable)
+		return Issued{}, fmt.Errorf("rotate key %s: %w: %s", id, ErrNotUsable, whyNot(old))
 	}
 	k := old
 	k.CreatedAt, k.Replaces, k.Lineage = now, old.ID, cmp.Or(old.Lineage, old.ID)
@@ -179,7 +181,7 @@ func (s *Issuer) Rotate(ctx context.Context, id string, how Rotation, by By) (Is
 	default:
 		k.ExpiresAt = now.Add(old.ExpiresAt.Sub(old.CreatedAt))
 	}
-	issued, err := s.create(ctx, k, nil, "key.rotate", by)
+	issued, err := s.mint(ctx, k, nil, "key.rotate", by, Custody{Keep: s.deps.Keys.CreateKey})
 	if err != nil {
 		return Issued{}, err
 	}
@@ -187,6 +189,14 @@ func (s *Issuer) Rotate(ctx context.Context, id string, how Rotation, by By) (Is
 		return issued, fmt.Errorf("rotate key %s: %w: %w", id, ErrHalfRotated, err)
 	}
 	return issued, nil
+}
+
+// whyNot says why a key is not usable, and what to do.
+func whyNot(k storage.Key) string {
+	if k.Suspended {
+		return "its account may do nothing now; approve that"
+	}
+	return "it was revoked or has expired; make a new one"
 }
 
 // endAfter gives a key an end, unless it has an earlier one.
@@ -249,17 +259,24 @@ func (s *Issuer) revoke(ctx context.Context, id string, at time.Time, by By) (st
 	if err != nil {
 		return storage.Key{}, err
 	}
+	return s.revokeBy(ctx, before, at, func(ctx context.Context, at time.Time, why storage.Audit) (storage.Key, error) {
+		return s.deps.Keys.RevokeKey(ctx, id, at, why)
+	}, by)
+}
+
+func (s *Issuer) revokeBy(ctx context.Context, before storage.Key, at time.Time,
+	end func(context.Context, time.Time, storage.Audit) (storage.Key, error), by By,
+) (k storage.Key, err error) {
 	after := before
 	if after.RevokedAt.IsZero() {
 		after.RevokedAt = at
 	}
-	why, err := s.audit("key.revoke", id, &before, &after, by)
+	why, err := s.audit("key.revoke", before.ID, &before, &after, by)
 	if err != nil {
 		return storage.Key{}, err
 	}
-	var k storage.Key
 	err = again(ctx, func() (err error) {
-		k, err = s.deps.Keys.RevokeKey(ctx, id, at, why)
+		k, err = end(ctx, at, why)
 		return err
 	})
 	return k, err
@@ -282,6 +299,8 @@ type KeyInfo struct {
 	RevokedAt  time.Time `json:"revoked_at,omitzero"`
 	Replaces   string    `json:"replaces,omitempty"`
 	Lineage    string    `json:"lineage,omitempty"` // empty: the key's own ID
+	Account    string    `json:"account,omitempty"` // empty: an operator's key
+	Suspended  bool      `json:"suspended,omitempty"`
 	Revision   int64     `json:"revision,omitempty"`
 }
 
@@ -290,7 +309,7 @@ func Info(k storage.Key) KeyInfo {
 	i := KeyInfo{
 		ID: k.ID, Hint: k.Hint, Name: k.Name, Owner: k.Owner, Models: k.Models, Band: k.Band, Tags: k.Tags, Limits: k.Limits,
 		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Replaces: k.Replaces, Revision: k.Revision,
-		MayExplain: k.MayExplain,
+		MayExplain: k.MayExplain, Account: k.Account, Suspended: k.Suspended,
 	}
 	if k.Lineage != k.ID {
 		i.Lineage = k.Lineage
