@@ -144,8 +144,11 @@ func (s *Site) admitBody(w http.ResponseWriter, r *http.Request, rt Route, v Vis
 	token := r.Header.Get(formHeader)
 	body := r.Body
 	r.Body = http.MaxBytesReader(w, body, most)
+	c := http.NewResponseController(w)
+	if rt.JSON && r.ContentLength > most {
+		return tooMuch(most)
+	}
 	if !rt.JSON {
-		c := http.NewResponseController(w)
 		_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // what cannot has no slow clients
 		err := r.ParseForm()
 		if tooLarge(err) || r.ContentLength > most {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 //go:embed views/*.html
@@ -37,8 +38,8 @@ type Page struct {
 // NavItem is a link.
 type NavItem struct {
 	Label, Path string
-	// Current says that the page belongs to it; one whose Path is the page's is
-	// current anyway.
+	// Current says that the page belongs to it. Where none of a list says so, it is
+	// the one whose Path is the page's, or the closest above it.
 	Current bool
 }
 
@@ -85,6 +86,7 @@ type layoutData struct {
 	Visitor  *Visitor
 	Main     template.HTML
 	FormWord string // of the form that signs out
+	Here     string
 }
 
 // Page answers with a page. It renders all of it before it sends anything: with an
@@ -107,7 +109,7 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, status int, p Page) 
 	if err := p.Views.all.ExecuteTemplate(buf, p.Body, p.Data); err != nil {
 		return fmt.Errorf("webui: render %s: %w", p.Body, err)
 	}
-	data := layoutData{Page: p, Main: template.HTML(buf.String()), FormWord: formField} // the body's templates have escaped it
+	data := layoutData{Page: p, Main: template.HTML(buf.String()), FormWord: formField, Here: r.URL.Path} // the body's templates have escaped it
 	if who, ok := v.Visitor(); ok {
 		data.Visitor = &who
 	}
@@ -126,12 +128,22 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, status int, p Page) 
 	return nil
 }
 
-// current marks what the page is.
+// current marks the one item that the page is or is below of, the closest one.
 func current(list []NavItem, path string) []NavItem {
 	out := make([]NavItem, len(list))
+	at, longest := -1, 0
 	for i, item := range list {
-		item.Current = item.Current || item.Path == path
 		out[i] = item
+		if item.Current {
+			return list
+		}
+		above := strings.TrimSuffix(item.Path, "/")
+		if (path == item.Path || path == above || above != "" && strings.HasPrefix(path, above+"/")) && len(item.Path) > longest {
+			at, longest = i, len(item.Path)
+		}
+	}
+	if at >= 0 {
+		out[at].Current = true
 	}
 	return out
 }

@@ -49,6 +49,15 @@ func notFound() *Problem {
 	}
 }
 
+// Fail answers with the page of an error, as the error of a [Route]'s handler is
+// answered. It is for handlers behind [Site.Guard] or behind none.
+func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	s.fail(w, r, VisitFrom(r.Context()), err)
+}
+
+// NotFound is the problem of an address where nothing is.
+func NotFound() *Problem { return notFound() }
+
 // fail answers with what went wrong.
 func (s *Site) fail(w http.ResponseWriter, r *http.Request, v Visit, err error) {
 	a, _ := w.(*answer)

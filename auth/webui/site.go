@@ -128,6 +128,10 @@ func New(cfg Config, deps Deps) (*Site, error) {
 	return s, nil
 }
 
+// PublicURL returns where people find the pages, as configured, without a slash at
+// the end; empty if that is not known.
+func (s *Site) PublicURL() string { return s.origin }
+
 // https reports whether the browser talks TLS, as far as that is certain: nothing
 // that a request says of itself counts.
 func (s *Site) https(r *http.Request) bool {

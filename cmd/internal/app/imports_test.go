@@ -103,7 +103,7 @@ func table() []row {
 		{"auth/usage", "storage auth", alone},
 		{"auth/account", "storage auth", alone},
 		{"auth/webui", "", alone},
-		{"auth/portal", "auth/...", alone},
+		{"auth/portal", "auth/... storage", alone},
 		{"router/gateway", "*", joint},
 		{"fleet/controlplane", "*", joint},
 		{"fleet/twin", "*", joint},
