@@ -18,6 +18,11 @@ func TestNames(t *testing.T) {
 	}
 	roundTrip(t, storage.GrainHour)
 	roundTrip(t, storage.GrainDay)
+	for s := storage.AccountPending; s <= storage.AccountSuspended; s++ {
+		roundTrip(t, s)
+	}
+	roundTrip(t, storage.LinkKey)
+	roundTrip(t, storage.LinkReset)
 }
 
 func roundTrip[E comparable](t *testing.T, v E) {

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/llmgw/llmgw/storage"
 )
@@ -31,6 +32,17 @@ func testRefused(t *testing.T, open Open) {
 	wantErr(t, "no budgets at most", err, storage.ErrInvalid)
 	_, err = s.RenewRouter(ctx, "", 1e9)
 	wantErr(t, "a router without a name", err, storage.ErrInvalid)
+	noState := simpleAccount(1)
+	noState.State = 0
+	wantErr(t, "an account of no state", s.CreateAccount(ctx, noState, 1, because("a")), storage.ErrInvalid)
+	wantErr(t, "a change to no state", s.UpdateAccount(ctx, noState, because("a")), storage.ErrInvalid)
+	wantErr(t, "an account without why", s.CreateAccount(ctx, simpleAccount(1), 1, storage.Audit{}), storage.ErrInvalid)
+	wantErr(t, "no password", s.RehashAccount(ctx, "a", "b", ""), storage.ErrInvalid)
+	wantErr(t, "a session of nobody", s.CreateSession(ctx, simpleSession("", 1), 1), storage.ErrInvalid)
+	wantErr(t, "a session's use at no time", s.TouchSession(ctx, "a", time.Time{}), storage.ErrInvalid)
+	wantErr(t, "a link to nothing", s.CreateLink(ctx, storage.Link{}, because("a")), storage.ErrInvalid)
+	_, err = s.TakeAttempt(ctx, 1, time.Time{}, throttle())
+	wantErr(t, "an attempt at no time", err, storage.ErrInvalid)
 	equal(t, "nothing was kept", len(auditOf(t, s)), 0)
 }
 
@@ -42,6 +54,7 @@ func testPages(t *testing.T, open Open) {
 		ok(t, s.PutNodes(ctx, f, []storage.Node{simpleNode(n)}))
 		ok(t, s.PutReplica(ctx, f, simpleReplica(n)))
 		ok(t, s.CreateKey(ctx, simpleKey(n), because(simpleKey(n).ID)))
+		ok(t, s.CreateAccount(ctx, simpleAccount(n), 0, because(simpleAccount(n).ID)))
 		_, err := s.InsertUsage(ctx, []storage.Usage{simpleUsage(n * 3600)})
 		ok(t, err)
 	}
@@ -64,6 +77,10 @@ func testPages(t *testing.T, open Open) {
 		},
 		"replicas": func(p storage.Page) (string, error) {
 			_, next, err := s.ListReplicas(ctx, storage.ReplicaQuery{Page: p})
+			return next, err
+		},
+		"accounts": func(p storage.Page) (string, error) {
+			_, next, err := s.ListAccounts(ctx, storage.AccountQuery{Page: p}, epoch)
 			return next, err
 		},
 		"audit": func(p storage.Page) (string, error) {
@@ -118,7 +135,30 @@ func everyMethod(ctx context.Context, s storage.Store) map[string]error {
 		"RemoveReplica": s.RemoveReplica(ctx, fence, "r", 1),
 		"PutModels":     s.PutModels(ctx, []storage.ModelChange{{Model: simpleModel(1), Why: because("a")}}),
 		"RemoveModel":   s.RemoveModel(ctx, "m", 1, because("a")),
+
+		"CreateAccount":    s.CreateAccount(ctx, simpleAccount(1), 1, because("a")),
+		"UpdateAccount":    s.UpdateAccount(ctx, simpleAccount(1), because("a")),
+		"RehashAccount":    s.RehashAccount(ctx, "a", "b", "c"),
+		"CreateSession":    s.CreateSession(ctx, simpleSession("a", 1), 1),
+		"TouchSession":     s.TouchSession(ctx, "s", epoch),
+		"EndSession":       s.EndSession(ctx, "a", "s"),
+		"CreateLink":       s.CreateLink(ctx, keyLink(1), because("a")),
+		"RedeemKeyLink":    s.RedeemKeyLink(ctx, tokenOf("l"), epoch, simpleKey(1), because("a")),
+		"ForgiveAttempts":  s.ForgiveAttempts(ctx, 1),
+		"CreateAccountKey": s.CreateAccountKey(ctx, accountKey("a", 1), 1, because("a")),
 	}
+	_, errs["Account"] = s.Account(ctx, "a")
+	_, errs["AccountByAddress"] = s.AccountByAddress(ctx, "a")
+	_, _, errs["ListAccounts"] = s.ListAccounts(ctx, storage.AccountQuery{}, epoch)
+	_, _, errs["Session"] = s.Session(ctx, tokenOf("s"), epoch, epoch)
+	_, errs["ListSessions"] = s.ListSessions(ctx, "a", epoch, epoch)
+	_, errs["EndSessions"] = s.EndSessions(ctx, "a", "")
+	_, errs["Link"] = s.Link(ctx, tokenOf("l"))
+	_, errs["RedeemResetLink"] = s.RedeemResetLink(ctx, tokenOf("l"), epoch, "p", because("a"))
+	_, errs["RevokeLink"] = s.RevokeLink(ctx, "l", epoch, because("a"))
+	_, errs["TakeAttempt"] = s.TakeAttempt(ctx, 1, epoch, throttle())
+	_, errs["RevokeAccountKey"] = s.RevokeAccountKey(ctx, "a", "k", epoch, because("a"))
+	_, _, errs["PruneAccounts"] = s.PruneAccounts(ctx, storage.StaleAccounts{Most: 1, Pending: epoch})
 	_, errs["BeginTerm"] = s.BeginTerm(ctx, storage.TermRequest{Cluster: cluster, At: epoch})
 	_, errs["Term"] = s.Term(ctx)
 	_, errs["Node"] = s.Node(ctx, "n")

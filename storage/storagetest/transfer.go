@@ -52,6 +52,7 @@ func Fill(t testing.TB, s storage.Store) {
 	ok(t, err)
 	fillFleet(t, s)
 	fillModels(t, s)
+	fillAccounts(t, s)
 }
 
 // Export is what s.Export writes.
