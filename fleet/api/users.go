@@ -84,5 +84,5 @@ func (s users) ResetUser(ctx context.Context, req *apipb.ResetUserRequest) (*api
 	return checked(ctx, s.service, "ResetUser", missing(s.deps.Users != nil, errNoUsers), req,
 		func(ctx context.Context, req *apipb.ResetUserRequest) (*apipb.ResetUserResponse, error) {
 			return s.deps.Users.ResetUser(ctx, req)
-		}, goodAddress(req.GetAddress()), goodActor(req.GetActor()), goodLife(req.GetLife()))
+		}, goodAddress(req.GetAddress()), goodActor(req.GetActor()))
 }

@@ -56,8 +56,7 @@ type UserServiceClient interface {
 	ApproveUser(context.Context, *ApproveUserRequest) (*ApproveUserResponse, error)
 	// SuspendUser ends the user's sessions and keeps them and their keys out: at once in
 	// the server that is asked and in what follows its feed, in others within their
-	// auth.cache_ttl. Errors: failed_precondition for one who is suspended, and for one
-	// who was never approved.
+	// auth.cache_ttl. Who is suspended stays so.
 	SuspendUser(context.Context, *SuspendUserRequest) (*SuspendUserResponse, error)
 	// SetUserAdmin lets a user look at the operators' pages, or not any more. Errors:
 	// failed_precondition where it is so already.
@@ -176,8 +175,7 @@ type UserServiceHandler interface {
 	ApproveUser(context.Context, *ApproveUserRequest) (*ApproveUserResponse, error)
 	// SuspendUser ends the user's sessions and keeps them and their keys out: at once in
 	// the server that is asked and in what follows its feed, in others within their
-	// auth.cache_ttl. Errors: failed_precondition for one who is suspended, and for one
-	// who was never approved.
+	// auth.cache_ttl. Who is suspended stays so.
 	SuspendUser(context.Context, *SuspendUserRequest) (*SuspendUserResponse, error)
 	// SetUserAdmin lets a user look at the operators' pages, or not any more. Errors:
 	// failed_precondition where it is so already.

@@ -9,7 +9,6 @@ package apipb
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -90,7 +89,7 @@ type User struct {
 	Admin bool `protobuf:"varint,4,opt,name=admin,proto3" json:"admin,omitempty"`
 	// What they may use.
 	Allowance *UserAllowance `protobuf:"bytes,5,opt,name=allowance,proto3" json:"allowance,omitempty"`
-	// How many keys they have that are good for something, were they not suspended.
+	// How many keys they have that are good for something.
 	Keys      uint32                 `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When they were approved last. Absent: never.
@@ -769,15 +768,13 @@ func (x *SetUserAdminResponse) GetUser() *User {
 	return nil
 }
 
-// ResetUserRequest names a user who sets a password anew.
+// ResetUserRequest names a user who sets a password anew. The link can be opened for
+// as long as accounts.link_life of the server's configuration says.
 type ResetUserRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Address string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
-	// How long the link can be opened, at most 30 days. Absent: accounts.link_life of
-	// the server's configuration.
-	Life *durationpb.Duration `protobuf:"bytes,2,opt,name=life,proto3" json:"life,omitempty"`
 	// As in CreateKeyRequest.
-	Actor         string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor         string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -817,13 +814,6 @@ func (x *ResetUserRequest) GetAddress() string {
 		return x.Address
 	}
 	return ""
-}
-
-func (x *ResetUserRequest) GetLife() *durationpb.Duration {
-	if x != nil {
-		return x.Life
-	}
-	return nil
 }
 
 func (x *ResetUserRequest) GetActor() string {
@@ -901,7 +891,7 @@ var File_llmgw_api_v1_users_proto protoreflect.FileDescriptor
 
 const file_llmgw_api_v1_users_proto_rawDesc = "" +
 	"\n" +
-	"\x18llmgw/api/v1/users.proto\x12\fllmgw.api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17llmgw/api/v1/keys.proto\"\x96\x03\n" +
+	"\x18llmgw/api/v1/users.proto\x12\fllmgw.api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17llmgw/api/v1/keys.proto\"\x96\x03\n" +
 	"\x04User\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12-\n" +
@@ -957,11 +947,10 @@ const file_llmgw_api_v1_users_proto_rawDesc = "" +
 	"\x05admin\x18\x02 \x01(\bR\x05admin\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\">\n" +
 	"\x14SetUserAdminResponse\x12&\n" +
-	"\x04user\x18\x01 \x01(\v2\x12.llmgw.api.v1.UserR\x04user\"q\n" +
+	"\x04user\x18\x01 \x01(\v2\x12.llmgw.api.v1.UserR\x04user\"B\n" +
 	"\x10ResetUserRequest\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\x12-\n" +
-	"\x04life\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04life\x12\x14\n" +
-	"\x05actor\x18\x03 \x01(\tR\x05actor\"n\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\"n\n" +
 	"\x11ResetUserResponse\x12&\n" +
 	"\x04link\x18\x01 \x01(\v2\x12.llmgw.api.v1.LinkR\x04link\x12\x15\n" +
 	"\x03url\x18\x02 \x01(\tB\x03\x80\x01\x01R\x03url\x12\x1a\n" +
@@ -1009,8 +998,7 @@ var file_llmgw_api_v1_users_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 	(*KeyLimits)(nil),             // 14: llmgw.api.v1.KeyLimits
 	(*KeyModels)(nil),             // 15: llmgw.api.v1.KeyModels
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
-	(*Link)(nil),                  // 17: llmgw.api.v1.Link
+	(*Link)(nil),                  // 16: llmgw.api.v1.Link
 }
 var file_llmgw_api_v1_users_proto_depIdxs = []int32{
 	0,  // 0: llmgw.api.v1.User.state:type_name -> llmgw.api.v1.UserState
@@ -1026,23 +1014,22 @@ var file_llmgw_api_v1_users_proto_depIdxs = []int32{
 	1,  // 10: llmgw.api.v1.ApproveUserResponse.user:type_name -> llmgw.api.v1.User
 	1,  // 11: llmgw.api.v1.SuspendUserResponse.user:type_name -> llmgw.api.v1.User
 	1,  // 12: llmgw.api.v1.SetUserAdminResponse.user:type_name -> llmgw.api.v1.User
-	16, // 13: llmgw.api.v1.ResetUserRequest.life:type_name -> google.protobuf.Duration
-	17, // 14: llmgw.api.v1.ResetUserResponse.link:type_name -> llmgw.api.v1.Link
-	3,  // 15: llmgw.api.v1.UserService.ListUsers:input_type -> llmgw.api.v1.ListUsersRequest
-	5,  // 16: llmgw.api.v1.UserService.ApproveUser:input_type -> llmgw.api.v1.ApproveUserRequest
-	7,  // 17: llmgw.api.v1.UserService.SuspendUser:input_type -> llmgw.api.v1.SuspendUserRequest
-	9,  // 18: llmgw.api.v1.UserService.SetUserAdmin:input_type -> llmgw.api.v1.SetUserAdminRequest
-	11, // 19: llmgw.api.v1.UserService.ResetUser:input_type -> llmgw.api.v1.ResetUserRequest
-	4,  // 20: llmgw.api.v1.UserService.ListUsers:output_type -> llmgw.api.v1.ListUsersResponse
-	6,  // 21: llmgw.api.v1.UserService.ApproveUser:output_type -> llmgw.api.v1.ApproveUserResponse
-	8,  // 22: llmgw.api.v1.UserService.SuspendUser:output_type -> llmgw.api.v1.SuspendUserResponse
-	10, // 23: llmgw.api.v1.UserService.SetUserAdmin:output_type -> llmgw.api.v1.SetUserAdminResponse
-	12, // 24: llmgw.api.v1.UserService.ResetUser:output_type -> llmgw.api.v1.ResetUserResponse
-	20, // [20:25] is the sub-list for method output_type
-	15, // [15:20] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	16, // 13: llmgw.api.v1.ResetUserResponse.link:type_name -> llmgw.api.v1.Link
+	3,  // 14: llmgw.api.v1.UserService.ListUsers:input_type -> llmgw.api.v1.ListUsersRequest
+	5,  // 15: llmgw.api.v1.UserService.ApproveUser:input_type -> llmgw.api.v1.ApproveUserRequest
+	7,  // 16: llmgw.api.v1.UserService.SuspendUser:input_type -> llmgw.api.v1.SuspendUserRequest
+	9,  // 17: llmgw.api.v1.UserService.SetUserAdmin:input_type -> llmgw.api.v1.SetUserAdminRequest
+	11, // 18: llmgw.api.v1.UserService.ResetUser:input_type -> llmgw.api.v1.ResetUserRequest
+	4,  // 19: llmgw.api.v1.UserService.ListUsers:output_type -> llmgw.api.v1.ListUsersResponse
+	6,  // 20: llmgw.api.v1.UserService.ApproveUser:output_type -> llmgw.api.v1.ApproveUserResponse
+	8,  // 21: llmgw.api.v1.UserService.SuspendUser:output_type -> llmgw.api.v1.SuspendUserResponse
+	10, // 22: llmgw.api.v1.UserService.SetUserAdmin:output_type -> llmgw.api.v1.SetUserAdminResponse
+	12, // 23: llmgw.api.v1.UserService.ResetUser:output_type -> llmgw.api.v1.ResetUserResponse
+	19, // [19:24] is the sub-list for method output_type
+	14, // [14:19] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_llmgw_api_v1_users_proto_init() }

@@ -22,7 +22,7 @@ type auditCmd struct {
 	To     string `placeholder:"WHEN" help:"Before when: as --from. Without it until now."`
 	Actor  string `placeholder:"TEXT" help:"Only what that one did, such as cli:root@host."`
 	Action string `placeholder:"TEXT" help:"Only that, such as key.revoke or node.drain."`
-	Target string `placeholder:"ID" help:"Only what was done to that key or node, by its ID."`
+	Target string `placeholder:"ID" help:"Only what was done to that key, user, link or node, by its ID."`
 	Limit  int    `default:"100" placeholder:"N" help:"At most so many rows, the newest. Default ${default}; 0 is all."`
 	JSON   bool   `name:"json" help:"Print a JSON object a line, with the record before and after."`
 }

@@ -34,8 +34,9 @@ type root struct {
 	Simulate simulateCmd      `cmd:"" help:"Run a trace on simulated engines in virtual time and compare routing policies."`
 	Replay   replayCmd        `cmd:"" help:"Make the decisions of a flight recorder's log again, or ask other policies about them."`
 	Keys     keysCmd          `cmd:"" help:"Make, show, replace and end the keys of clients."`
+	Users    usersCmd         `cmd:"" help:"Show those who sign in on the pages, let them in and keep them out."`
 	Usage    usageCmd         `cmd:"" help:"Say what was used, by day, key and model, or export a row a request."`
-	Audit    auditCmd         `cmd:"" help:"Say who changed which keys, and what operators wanted of which nodes."`
+	Audit    auditCmd         `cmd:"" help:"Say who changed which keys and users, and what operators wanted of which nodes."`
 	Store    storeCmd         `cmd:"" help:"Back up, restore, check and migrate the store of keys and usage."`
 	Ctl      ctlCmd           `cmd:"" help:"Ask a running server; make and check certificates; check engines."`
 	Config   configCmd        `cmd:"" help:"Check or print the configuration of the server or the agent."`

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,6 +12,7 @@ import (
 	"github.com/llmgw/llmgw/cmd/internal/app/demo"
 	serverapp "github.com/llmgw/llmgw/cmd/internal/app/server"
 	"github.com/llmgw/llmgw/cmd/internal/cli/command"
+	server "github.com/llmgw/llmgw/cmd/internal/config/server"
 )
 
 type demoCmd struct {
@@ -116,15 +116,5 @@ Ctrl-C ends all of it, but for an agent that you started.
 `, s.AdminURL, first.ID, first.Agent, first.Config)
 }
 
-// dialable replaces an address that means "every address of this machine" by
-// one that a client on it can dial.
-func dialable(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
-}
+// dialable is an address that a client on this machine can dial.
+func dialable(address string) string { return server.Dialable(address) }

@@ -17,6 +17,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/llmgw/llmgw/auth"
+	"github.com/llmgw/llmgw/auth/account"
 	server "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/cmd/internal/storedsn"
 	"github.com/llmgw/llmgw/fleet/api"
@@ -73,6 +74,7 @@ const probeTime = 5 * time.Second
 // keeper keeps keys and usage: a server that runs, or its store.
 type keeper struct {
 	keys   api.Keys
+	users  api.Users
 	usage  api.Usage
 	audit  api.Audit
 	limits api.Limits // nil without a server
@@ -133,7 +135,7 @@ func (f *keeperFlags) ask(ctx context.Context, url string) (k *keeper, instead s
 	switch code := connect.CodeOf(err); {
 	case err == nil && (f.Store == "" || sameStore(f.Store, store.GetDsn())):
 		limits := client.Limits
-		return &keeper{keys: client.Keys, usage: client.Usage, audit: client.Audit, limits: limits, url: url, close: func() error { return nil }}, "", nil
+		return &keeper{keys: client.Keys, users: client.Users, usage: client.Usage, audit: client.Audit, limits: limits, url: url, close: func() error { return nil }}, "", nil
 	case err == nil && f.Admin != "":
 		return nil, "", fmt.Errorf("the server at %s keeps its keys in another store than --store says, %s; leave one of --admin and --store out", url, store.GetDsn())
 	case err == nil:
@@ -172,23 +174,48 @@ func (f *storeFlags) local(ctx context.Context, cfg *server.Loaded, dsn storedsn
 	if err != nil {
 		return nil, err
 	}
-	deps := gatewayapi.KeysDeps{Store: st, Where: dsn.Where()}
-	if f.Config != "" {
-		// Without a configuration it is not known what models and bands there are.
-		names, err := modelsOf(ctx, cfg, st)
-		if err != nil {
-			return nil, errors.Join(err, st.Close())
-		}
-		deps.Models = func() auth.Models { return names }
-		for _, b := range cfg.Gateway.Admission.Core.Bands {
-			deps.Bands = append(deps.Bands, b.Name)
-		}
-	}
-	keys, err := gatewayapi.NewKeys(deps)
+	k, err := localKeeper(ctx, cfg, f.Config != "", st, dsn)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	return &keeper{keys: keys, usage: gatewayapi.Usage{Store: st}, audit: gatewayapi.Audit{Store: st}, close: st.Close}, nil
+	return k, nil
+}
+
+// localKeeper answers from a store what a server would. Without a configuration that
+// somebody named it is not known what models and bands there are.
+func localKeeper(ctx context.Context, cfg *server.Loaded, named bool, st storedsn.Store, dsn storedsn.DSN) (*keeper, error) {
+	makes := auth.IssuerDeps{Keys: st}
+	if named {
+		names, err := modelsOf(ctx, cfg, st)
+		if err != nil {
+			return nil, err
+		}
+		makes.Models = func() auth.Models { return names }
+		for _, b := range cfg.Gateway.Admission.Core.Bands {
+			makes.Bands = append(makes.Bands, b.Name)
+		}
+	}
+	issuer, err := auth.NewIssuer(makes)
+	if err != nil {
+		return nil, err
+	}
+	accounts, err := account.New(cfg.Accounts, account.Deps{Store: st, Issuer: issuer})
+	if err != nil {
+		return nil, err
+	}
+	var pages *gatewayapi.Pages
+	if cfg.HasPages() {
+		pages = &gatewayapi.Pages{URL: func() (string, bool) { return cfg.Pages(cfg.Listen) }}
+	}
+	keys, err := gatewayapi.NewKeys(gatewayapi.KeysDeps{Store: st, Issuer: issuer, Accounts: accounts, Pages: pages, Where: dsn.Where()})
+	if err != nil {
+		return nil, err
+	}
+	users, err := gatewayapi.NewUsers(gatewayapi.UsersDeps{Accounts: accounts, Store: st, Pages: pages})
+	if err != nil {
+		return nil, err
+	}
+	return &keeper{keys: keys, users: users, usage: gatewayapi.Usage{Store: st}, audit: gatewayapi.Audit{Store: st}, close: st.Close}, nil
 }
 
 // openStore opens a store whose schema is this program's.

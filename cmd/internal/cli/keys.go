@@ -44,7 +44,17 @@ type keysCreateCmd struct {
 	MayExplain         bool     `help:"Let its requests learn which endpoints there are and how one is chosen, by the header x-llmgw-explain."`
 	Expires            *string  `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-31T00:00:00Z, how long it lives, such as 90d or 12h, or never. Without it never."`
 	Tag                tagFlags `placeholder:"NAME=VALUE" help:"A tag of yours; may be given several times."`
+	Link               bool     `help:"Make no key but a link that makes it when it is opened, once: the key is seen by who opens it and by nobody else."`
+	LinkLife           linkLife `embed:"" prefix:"link-"`
 	JSON               bool     `name:"json" help:"Print one JSON object, with id and key."`
+}
+
+// Validate makes a flag that counts for nothing a matter of usage.
+func (c *keysCreateCmd) Validate() error {
+	if c.LinkLife.Expires != nil && !c.Link {
+		return errors.New("--link-expires: says how long a link can be opened; want --link with it")
+	}
+	return c.keeperFlags.Validate()
 }
 
 // request is what the flags ask for. An empty value is refused, since it means
@@ -84,12 +94,30 @@ func (c *keysCreateCmd) Run(ctx context.Context, streams Streams) error {
 	if err != nil {
 		return fmt.Errorf("keys create: %w", err)
 	}
+	if c.Link {
+		return c.makeLink(ctx, streams, req)
+	}
 	return c.with(ctx, streams, "keys create", useAny, func(k *keeper) error {
 		resp, err := k.keys.CreateKey(ctx, req)
 		if err != nil {
 			return k.failed(err)
 		}
 		return madeKey{Key: resp.GetKey(), Secret: resp.GetSecret(), Warnings: resp.GetWarnings()}.write(streams, c.JSON)
+	})
+}
+
+// makeLink makes a link in place of the key.
+func (c *keysCreateCmd) makeLink(ctx context.Context, streams Streams, key *apipb.CreateKeyRequest) error {
+	life, err := c.LinkLife.life()
+	if err != nil {
+		return fmt.Errorf("keys create: %w", err)
+	}
+	return c.with(ctx, streams, "keys create", useAny, func(k *keeper) error {
+		resp, err := k.keys.CreateKeyLink(ctx, &apipb.CreateKeyLinkRequest{Key: key, Life: life})
+		if err != nil {
+			return k.failed(err)
+		}
+		return madeLink{resp.GetLink(), resp.GetUrl(), resp.GetWarnings()}.write(streams, c.JSON, "who opens it first has the key")
 	})
 }
 
@@ -360,12 +388,15 @@ func periodText(start, end *timestamppb.Timestamp) string {
 
 type keysRevokeCmd struct {
 	keeperFlags
-	ID   string `arg:"" help:"ID of the key."`
+	ID   string `arg:"" help:"ID of the key, or of a link that nobody has opened yet."`
 	JSON bool   `name:"json" help:"Print one JSON object."`
 }
 
-// Run ends a key.
+// Run ends a key, or takes a link back.
 func (c *keysRevokeCmd) Run(ctx context.Context, streams Streams) error {
+	if strings.HasPrefix(c.ID, "link_") {
+		return c.takeBack(ctx, streams)
+	}
 	return c.with(ctx, streams, "keys revoke", useExisting, func(k *keeper) error {
 		resp, err := k.keys.RevokeKey(ctx, &apipb.RevokeKeyRequest{Id: c.ID, Actor: actor()})
 		if err != nil {
@@ -378,6 +409,27 @@ func (c *keysRevokeCmd) Run(ctx context.Context, streams Streams) error {
 		}
 		return show(&ctlFlags{JSON: c.JSON}, streams.Out, resp, func(w io.Writer, r *apipb.RevokeKeyResponse) error {
 			_, err := fmt.Fprintf(w, "%s %s\n", r.GetKey().GetId(), stateText(r.GetKey()))
+			return err
+		})
+	})
+}
+
+// takeBack ends a link.
+func (c *keysRevokeCmd) takeBack(ctx context.Context, streams Streams) error {
+	return c.with(ctx, streams, "keys revoke", useExisting, func(k *keeper) error {
+		resp, err := k.keys.RevokeKeyLink(ctx, &apipb.RevokeKeyLinkRequest{Id: c.ID, Actor: actor()})
+		if err != nil {
+			return k.failed(err)
+		}
+		if key := resp.GetLink().GetKeyId(); key != "" {
+			fmt.Fprintf(streams.Err, "llmgw: it was opened before, and made a key that goes on: llmgw keys revoke %s\n", key)
+		}
+		return show(&ctlFlags{JSON: c.JSON}, streams.Out, resp, func(w io.Writer, r *apipb.RevokeKeyLinkResponse) error {
+			word := "taken back"
+			if r.GetLink().GetKeyId() != "" {
+				word = "opened"
+			}
+			_, err := fmt.Fprintf(w, "%s %s %s\n", r.GetLink().GetId(), word, timeText(r.GetLink().GetUsedAt()))
 			return err
 		})
 	})

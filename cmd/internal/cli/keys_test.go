@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/llmgw/llmgw/auth"
+	"github.com/llmgw/llmgw/auth/account"
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/cmd/internal/cli"
 	"github.com/llmgw/llmgw/cmd/internal/storedsn"
@@ -45,8 +47,9 @@ func must(t *testing.T, args ...string) (out, errs string) {
 
 // told is what an authenticator of the server would be told.
 type told struct {
-	mu      sync.Mutex
-	revoked []string // guarded by mu
+	mu        sync.Mutex
+	revoked   []string // guarded by mu
+	forgotten []string // guarded by mu
 }
 
 func (t *told) Revoke(id string) {
@@ -55,7 +58,11 @@ func (t *told) Revoke(id string) {
 	t.revoked = append(t.revoked, id)
 }
 
-func (*told) Forget(string) {}
+func (t *told) Forget(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forgotten = append(t.forgotten, id)
+}
 
 // admin is the admin listener of a server with keys, as far as these commands
 // know it.
@@ -84,7 +91,16 @@ func startAdmin(t *testing.T) *admin {
 	t.Cleanup(func() { _ = a.store.Close() })
 	a.limiter, err = limit.New(limit.DefaultConfig(), limit.Deps{})
 	check(err)
-	keys, err := gatewayapi.NewKeys(gatewayapi.KeysDeps{Store: a.store, Told: &a.told, Where: a.dsn.Where()})
+	issuer, err := auth.NewIssuer(auth.IssuerDeps{Keys: a.store, Told: &a.told})
+	check(err)
+	accounts, err := account.New(account.DefaultConfig(), account.Deps{Store: a.store, Issuer: issuer, Told: &a.told})
+	check(err)
+	pages := &gatewayapi.Pages{URL: func() (string, bool) { return "https://llm.example", true }}
+	keys, err := gatewayapi.NewKeys(gatewayapi.KeysDeps{
+		Store: a.store, Issuer: issuer, Tells: true, Accounts: accounts, Pages: pages, Where: a.dsn.Where(),
+	})
+	check(err)
+	users, err := gatewayapi.NewUsers(gatewayapi.UsersDeps{Accounts: accounts, Store: a.store, Pages: pages})
 	check(err)
 	limits, err := gatewayapi.NewLimits(gatewayapi.LimitsDeps{
 		Keys:  a.store,
@@ -92,7 +108,7 @@ func startAdmin(t *testing.T) *admin {
 	})
 	check(err)
 	a.url = serveAPI(t, api.Deps{
-		Keys: keys, Limits: limits, Usage: gatewayapi.Usage{Store: a.store},
+		Keys: keys, Users: users, Limits: limits, Usage: gatewayapi.Usage{Store: a.store}, Audit: gatewayapi.Audit{Store: a.store},
 		Logger: slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	return a

@@ -30,9 +30,22 @@ type keysUpdateCmd struct {
 	JSON               bool     `name:"json" help:"Print one JSON object."`
 }
 
-// request is what the flags ask for. What takes something away has a word of its
-// own, since an empty value is a script's variable that is not set.
+// request is what the flags ask for, which is something.
 func (c *keysUpdateCmd) request() (*apipb.UpdateKeyRequest, error) {
+	req, err := c.change()
+	if err != nil {
+		return nil, err
+	}
+	if req.Name == nil && req.Owner == nil && req.Models == nil && req.Band == nil && req.Limits == nil && req.Budget == nil && req.Expires == nil &&
+		req.MayExplain == nil && len(req.SetTags) == 0 && len(req.RemoveTags) == 0 {
+		return nil, errors.New("there is nothing to change; say what, such as --budget 5/day")
+	}
+	return req, nil
+}
+
+// change is what the flags ask for. What takes something away has a word of its
+// own, since an empty value is a script's variable that is not set.
+func (c *keysUpdateCmd) change() (*apipb.UpdateKeyRequest, error) {
 	made, err := (&keysCreateCmd{Name: c.Name, Owner: c.Owner, Models: c.Models, Band: c.Band, Budget: c.Budget, Expires: c.Expires}).request()
 	if err != nil {
 		return nil, errors.New(strings.ReplaceAll(err.Error(), "leave it out to have none", "leave it out to keep what there is"))
@@ -57,10 +70,6 @@ func (c *keysUpdateCmd) request() (*apipb.UpdateKeyRequest, error) {
 		req.Models = &apipb.KeyModels{}
 	case len(list) > 0:
 		req.Models = &apipb.KeyModels{Models: list}
-	}
-	if req.Name == nil && req.Owner == nil && req.Models == nil && req.Band == nil && req.Limits == nil && req.Budget == nil && req.Expires == nil &&
-		req.MayExplain == nil && len(req.SetTags) == 0 && len(req.RemoveTags) == 0 {
-		return nil, errors.New("there is nothing to change; say what, such as --budget 5/day")
 	}
 	return req, nil
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/llmgw/llmgw/auth"
+	"github.com/llmgw/llmgw/auth/account"
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/fleet/apipb"
@@ -30,51 +29,42 @@ type KeyStore interface {
 
 // KeysDeps are the collaborators of Keys.
 type KeysDeps struct {
-	Store  KeyStore // required
-	Bands  []string // as in auth.IssuerDeps, like the next two
-	Models func() auth.Models
-	Told   auth.Told
+	Store  KeyStore     // required
+	Issuer *auth.Issuer // makes and ends keys; required. The caller runs it
+	// Tells says that who is told of what Issuer changes refuses a key at once.
+	Tells bool
+	// Accounts makes links; nil: there are none. Pages is where they are opened; nil:
+	// nowhere, and none is made.
+	Accounts *account.Service
+	Pages    *Pages
 	// Where is where the store is, without what is secret in that.
-	Where  string
-	Now    func() time.Time // nil is time.Now
-	Random io.Reader        // nil is crypto/rand.Reader
-	Logger *slog.Logger     // nil discards
+	Where string
+	Now   func() time.Time // nil is time.Now
 }
 
 // Keys is the keys of a store as [api.Keys].
 type Keys struct {
-	deps   KeysDeps
-	issuer *auth.Issuer
-	zones  limit.Zones
+	deps  KeysDeps
+	zones limit.Zones
 }
 
 var _ api.Keys = (*Keys)(nil)
 
 // NewKeys returns Keys.
 func NewKeys(deps KeysDeps) (*Keys, error) {
-	if deps.Store == nil {
-		return nil, errors.New("gatewayapi: KeysDeps.Store is nil; want where keys are kept")
+	if deps.Store == nil || deps.Issuer == nil {
+		return nil, errors.New("gatewayapi: KeysDeps needs Store and Issuer: where keys are kept, and who makes them")
 	}
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	issuer, err := auth.NewIssuer(auth.IssuerDeps{
-		Keys: deps.Store, Bands: deps.Bands, Models: deps.Models, Told: deps.Told, Now: deps.Now, Random: deps.Random, Logger: deps.Logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Keys{deps: deps, issuer: issuer}, nil
+	return &Keys{deps: deps}, nil
 }
-
-// Run writes revocations that were made while the store was away once it is back;
-// see [auth.Issuer.Run]. Call it once.
-func (s *Keys) Run(ctx context.Context) error { return s.issuer.Run(ctx) }
 
 func by(actor string) auth.By { return auth.By{Actor: cmp.Or(actor, "api")} }
 
-// CreateKey implements api.Keys.
-func (s *Keys) CreateKey(ctx context.Context, req *apipb.CreateKeyRequest) (*apipb.CreateKeyResponse, error) {
+// keySpec is what a new key shall be.
+func keySpec(req *apipb.CreateKeyRequest) auth.Spec {
 	spec := auth.Spec{
 		Name: req.GetName(), Owner: req.GetOwner(), AllowUnknownModels: req.GetAllowUnknownModels(), Band: req.GetBand(),
 		Budget: req.GetBudget(), Expires: req.GetExpires(), MayExplain: req.GetMayExplain(), Tags: req.GetTags(),
@@ -86,7 +76,12 @@ func (s *Keys) CreateKey(ctx context.Context, req *apipb.CreateKeyRequest) (*api
 	if l := req.GetLimits(); l != nil {
 		spec.Limits = storage.Limits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Concurrency: l.Concurrency}
 	}
-	issued, err := s.issuer.Create(ctx, spec, by(req.GetActor()))
+	return spec
+}
+
+// CreateKey implements api.Keys.
+func (s *Keys) CreateKey(ctx context.Context, req *apipb.CreateKeyRequest) (*apipb.CreateKeyResponse, error) {
+	issued, err := s.deps.Issuer.Create(ctx, keySpec(req), by(req.GetActor()))
 	if err != nil {
 		return nil, changeError(err)
 	}
@@ -151,7 +146,7 @@ func (s *Keys) UpdateKey(ctx context.Context, req *apipb.UpdateKeyRequest) (*api
 	if l := req.GetLimits(); l != nil {
 		what.Limits = storage.Limits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Concurrency: l.Concurrency}
 	}
-	k, warnings, err := s.issuer.Update(ctx, req.GetId(), what, by(req.GetActor()))
+	k, warnings, err := s.deps.Issuer.Update(ctx, req.GetId(), what, by(req.GetActor()))
 	if errors.Is(err, storage.ErrConflict) && req.GetRevision() != 0 {
 		return nil, api.Precondition(errors.New(plain(err) + "; look at the key again"))
 	}
@@ -166,11 +161,11 @@ func (s *Keys) RevokeKey(ctx context.Context, req *apipb.RevokeKeyRequest) (*api
 	if _, err := s.find(ctx, req.GetId()); errors.Is(err, api.ErrNotFound) || errors.Is(err, api.ErrInvalid) {
 		return nil, err
 	}
-	k, err := s.issuer.Revoke(ctx, req.GetId(), by(req.GetActor()))
+	k, err := s.deps.Issuer.Revoke(ctx, req.GetId(), by(req.GetActor()))
 	if errors.Is(err, auth.ErrKept) {
 		return nil, api.Unavailable(errors.New("this server refuses the key from now on; the store does not answer, and will be told when it does, so that others hear of it then; if this server is started anew before, that is lost, and the key has to be revoked again: " + plain(err)))
 	}
-	if errors.Is(err, storage.ErrUnavailable) && s.deps.Told != nil {
+	if errors.Is(err, storage.ErrUnavailable) && s.deps.Tells {
 		return nil, api.Unavailable(errors.New("this server refuses the key from now on, but the store does not answer, and whether others will hear of it is not known; revoke the key again when it does: " + plain(err)))
 	}
 	if err != nil {
@@ -184,7 +179,7 @@ func (s *Keys) RotateKey(ctx context.Context, req *apipb.RotateKeyRequest) (*api
 	if _, err := s.find(ctx, req.GetId()); err != nil {
 		return nil, err
 	}
-	issued, err := s.issuer.Rotate(ctx, req.GetId(), auth.Rotation{Overlap: req.GetOverlap().AsDuration(), Expires: req.GetExpires()}, by(req.GetActor()))
+	issued, err := s.deps.Issuer.Rotate(ctx, req.GetId(), auth.Rotation{Overlap: req.GetOverlap().AsDuration(), Expires: req.GetExpires()}, by(req.GetActor()))
 	if err != nil && !errors.Is(err, auth.ErrHalfRotated) {
 		return nil, changeError(err)
 	}
@@ -327,7 +322,7 @@ func storeError(err error) error {
 	case errors.Is(err, storage.ErrNotFound):
 		return api.NotFound(errors.New(plain(err)))
 	case errors.Is(err, storage.ErrConflict):
-		return api.Unavailable(errors.New("others change the key at the same time; try again"))
+		return api.Unavailable(errors.New("others change it at the same time; try again"))
 	case errors.Is(err, storage.ErrUnavailable):
 		return api.Unavailable(errors.New("the store does not answer: " + plain(err)))
 	}
@@ -339,7 +334,7 @@ func storeError(err error) error {
 func plain(err error) string {
 	var parts []string
 	for line := range strings.Lines(err.Error()) {
-		for _, prefix := range []string{"auth: invalid: ", "storage: invalid record: ", "auth: ", "storage: "} {
+		for _, prefix := range []string{"auth: invalid: ", "storage: invalid record: ", "auth: ", "account: ", "storage: "} {
 			line = strings.ReplaceAll(line, prefix, "")
 		}
 		parts = append(parts, strings.TrimSpace(line))

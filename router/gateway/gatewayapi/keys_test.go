@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/llmgw/llmgw/auth"
+	"github.com/llmgw/llmgw/auth/account"
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/fleet/apipb"
@@ -43,23 +44,55 @@ type told struct{ revoked, forgotten []string }
 func (t *told) Revoke(id string) { t.revoked = append(t.revoked, id) }
 func (t *told) Forget(id string) { t.forgotten = append(t.forgotten, id) }
 
-func newKeys(t *testing.T, deps gatewayapi.KeysDeps) *gatewayapi.Keys {
+// parts are what keys and users are made of.
+type parts struct {
+	Store  *sqlite.Store
+	Bands  []string
+	Models func() auth.Models
+	Told   auth.Told
+	Where  string
+	Now    func() time.Time // nil: it is start
+	Pages  *gatewayapi.Pages
+}
+
+// made is what was made of them.
+type made struct {
+	*gatewayapi.Keys
+	*gatewayapi.Users
+	Run func(ctx context.Context) error
+}
+
+func newKeys(t *testing.T, p parts) made {
 	t.Helper()
-	if deps.Now == nil {
-		deps.Now = func() time.Time { return start }
+	if p.Now == nil {
+		p.Now = func() time.Time { return start }
 	}
-	k, err := gatewayapi.NewKeys(deps)
+	issuer, err := auth.NewIssuer(auth.IssuerDeps{Keys: p.Store, Bands: p.Bands, Models: p.Models, Told: p.Told, Now: p.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k
+	accounts, err := account.New(account.DefaultConfig(), account.Deps{Store: p.Store, Issuer: issuer, Told: p.Told, Now: p.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := gatewayapi.NewKeys(gatewayapi.KeysDeps{
+		Store: p.Store, Issuer: issuer, Tells: p.Told != nil, Accounts: accounts, Pages: p.Pages, Where: p.Where, Now: p.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, err := gatewayapi.NewUsers(gatewayapi.UsersDeps{Accounts: accounts, Store: p.Store, Pages: p.Pages, Now: p.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made{keys, users, issuer.Run}
 }
 
 // A key's whole life, with what the process and the audit log are told of it.
 func TestKeys(t *testing.T) {
 	st, ctx := openStore(t), t.Context()
 	var heard told
-	keys := newKeys(t, gatewayapi.KeysDeps{Store: st, Told: &heard, Bands: []string{"gold"}, Where: "sqlite:/x"})
+	keys := newKeys(t, parts{Store: st, Told: &heard, Bands: []string{"gold"}, Where: "sqlite:/x"})
 	made, err := keys.CreateKey(ctx, &apipb.CreateKeyRequest{
 		Name: "ci", Owner: "team-a", Band: "gold", Budget: "1.50/day@Europe/Berlin", Expires: "90d", Tags: map[string]string{"env": "prod"},
 		Limits: &apipb.KeyLimits{RequestsPerMinute: new(int64(60)), Concurrency: new(int64(4))}, Actor: "cli:root@host",
@@ -159,7 +192,7 @@ func TestKeysRefused(t *testing.T) {
 		Version: 1, Names: func() []string { return []string{"b/coder"} },
 		Resolve: func(name string) (string, bool) { return name, name == "b/coder" },
 	}
-	keys := newKeys(t, gatewayapi.KeysDeps{Store: st, Bands: []string{"gold"}, Models: func() auth.Models { return catalog }})
+	keys := newKeys(t, parts{Store: st, Bands: []string{"gold"}, Models: func() auth.Models { return catalog }})
 	for name, tt := range map[string]struct {
 		req  *apipb.CreateKeyRequest
 		want []string
@@ -193,7 +226,7 @@ func TestKeysRefused(t *testing.T) {
 // is not repeated.
 func TestKeysSimilar(t *testing.T) {
 	st, ctx := openStore(t), t.Context()
-	keys := newKeys(t, gatewayapi.KeysDeps{Store: st})
+	keys := newKeys(t, parts{Store: st})
 	made, err := keys.CreateKey(ctx, &apipb.CreateKeyRequest{Name: "ci"})
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +259,7 @@ func TestKeysSimilar(t *testing.T) {
 func TestKeysAway(t *testing.T) {
 	st := openStore(t)
 	var heard told
-	keys := newKeys(t, gatewayapi.KeysDeps{Store: st, Told: &heard})
+	keys := newKeys(t, parts{Store: st, Told: &heard})
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +278,7 @@ func TestKeysAway(t *testing.T) {
 // With somebody to write it, a revocation made while the store is away will be.
 func TestKeysKeepRevocations(t *testing.T) {
 	st := openStore(t)
-	keys := newKeys(t, gatewayapi.KeysDeps{Store: st, Told: new(told)})
+	keys := newKeys(t, parts{Store: st, Told: new(told)})
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +305,7 @@ func TestKeysKeepRevocations(t *testing.T) {
 func TestKeysUpdate(t *testing.T) {
 	st, ctx := openStore(t), t.Context()
 	var heard told
-	keys := newKeys(t, gatewayapi.KeysDeps{Store: st, Told: &heard, Bands: []string{"gold"}})
+	keys := newKeys(t, parts{Store: st, Told: &heard, Bands: []string{"gold"}})
 	made, err := keys.CreateKey(ctx, &apipb.CreateKeyRequest{
 		Name: "ci", Owner: "team", Band: "gold", Budget: "1/day", Tags: map[string]string{"a": "1", "b": "2"}, Limits: &apipb.KeyLimits{RequestsPerMinute: new(int64(60))},
 	})
@@ -336,7 +369,7 @@ func TestKeysUpdate(t *testing.T) {
 // What is told of limits is what the limiter counts.
 func TestLimits(t *testing.T) {
 	st, ctx := openStore(t), t.Context()
-	keys := newKeys(t, gatewayapi.KeysDeps{Store: st})
+	keys := newKeys(t, parts{Store: st})
 	made, err := keys.CreateKey(ctx, &apipb.CreateKeyRequest{
 		Limits: &apipb.KeyLimits{RequestsPerMinute: new(int64(10)), TokensPerMinute: new(int64(1000)), Concurrency: new(int64(3))}, Budget: "2/total",
 	})

@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/fx"
 
-	"github.com/llmgw/llmgw/auth"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/fleet/controlplane/models"
@@ -24,9 +23,10 @@ func apiModule() fx.Option {
 	type parts struct {
 		fx.In
 		Routes  api.Routes `optional:"true"` // a data plane without a router has none
-		Plane   dataPlane
 		Govern  *governance
+		People  *people
 		Control *controlPlane
+		Listen  *listeners
 		Models  *models.Models
 		Store   *keeper
 		Config  config.Config
@@ -37,11 +37,7 @@ func apiModule() fx.Option {
 		if !p.Config.Router {
 			deps.Models = p.Models
 		}
-		var names func() auth.Models
-		if m, ok := p.Plane.(interface{ KeyModels() auth.Models }); ok {
-			names = m.KeyModels
-		}
-		if err := p.Govern.services(&deps, p.Config, names, p.Control); err != nil {
+		if err := p.Govern.services(&deps, p.Config, p.People, p.Listen); err != nil {
 			return management{}, err
 		}
 		if p.Store != nil {

@@ -27,7 +27,6 @@ type governance struct {
 	auth    *auth.Authenticator
 	limiter *shared.Limiter
 	usage   *usage.Recorder
-	keys    *gatewayapi.Keys // nil: nobody can change any here
 	router  string
 	log     *slog.Logger
 }
@@ -77,9 +76,6 @@ func (g *governance) runs(admin string) []func(context.Context) error {
 		return nil
 	}
 	runs := []func(context.Context) error{g.auth.Run, g.limiter.Run, g.usage.Run, func(ctx context.Context) error { g.sayIfNoKey(ctx, admin); return nil }}
-	if g.keys != nil {
-		runs = append(runs, g.keys.Run)
-	}
 	return runs
 }
 
@@ -106,24 +102,23 @@ func (g *governance) sayIfNoKey(ctx context.Context, admin string) {
 // governModule builds what keys need.
 func governModule() fx.Option { return fx.Module("govern", fx.Provide(newGovernance)) }
 
-// services are the management API's of keys, limits and usage; none without keys.
-func (g *governance) services(deps *api.Deps, cfg config.Config, models func() auth.Models, p *controlPlane) error {
+// services are the management API's of keys, users, limits and usage; none without
+// keys.
+func (g *governance) services(deps *api.Deps, cfg config.Config, people *people, l *listeners) error {
 	if g == nil {
 		return nil
 	}
-	var bands []string
-	if a := cfg.Gateway.Admission.Core; a.Enabled {
-		for _, b := range a.Bands {
-			bands = append(bands, b.Name)
-		}
-	}
-	var told auth.Told = g.auth
-	if p != nil {
-		told = toldRouters{g.auth, p.plane.Feed()}
+	var pages *gatewayapi.Pages
+	if cfg.HasPages() {
+		pages = &gatewayapi.Pages{URL: func() (string, bool) { return cfg.Pages(l.addresses().Client) }}
 	}
 	keys, err := gatewayapi.NewKeys(gatewayapi.KeysDeps{
-		Store: g.store, Bands: bands, Models: models, Told: told, Where: g.where.Where(), Logger: g.log,
+		Store: g.store, Issuer: people.issuer, Tells: true, Accounts: people.accounts, Pages: pages, Where: g.where.Where(),
 	})
+	if err != nil {
+		return err
+	}
+	users, err := gatewayapi.NewUsers(gatewayapi.UsersDeps{Accounts: people.accounts, Store: g.store, Pages: pages})
 	if err != nil {
 		return err
 	}
@@ -131,7 +126,6 @@ func (g *governance) services(deps *api.Deps, cfg config.Config, models func() a
 	if err != nil {
 		return err
 	}
-	g.keys = keys
-	deps.Keys, deps.Limits, deps.Usage = keys, limits, gatewayapi.Usage{Store: g.store}
+	deps.Keys, deps.Users, deps.Limits, deps.Usage = keys, users, limits, gatewayapi.Usage{Store: g.store}
 	return nil
 }

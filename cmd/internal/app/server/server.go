@@ -117,6 +117,7 @@ func options(opts Options, plane fx.Option) fx.Option {
 		adaptersModule(),
 		modelsModule(),
 		governModule(),
+		peopleModule(),
 		controlModule(),
 		routerModule(opts.Config),
 		listenersModule(),

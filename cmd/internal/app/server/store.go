@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,9 +95,9 @@ func storeModule() fx.Option {
 			}
 			return k, err
 		}),
-		actor(func(k *keeper, g *governance, p *controlPlane, m *models.Models, l *listeners) Actor {
+		actor(func(k *keeper, g *governance, people *people, p *controlPlane, m *models.Models, l *listeners) Actor {
 			return Actor{Name: "store", Stage: StageStorage, Run: func(ctx context.Context) error {
-				return k.run(ctx, m.Load, append(append(g.runs(l.addresses().Admin), p.runs()...), m.Run))
+				return k.run(ctx, m.Load, slices.Concat(g.runs(l.addresses().Admin), people.runs(), p.runs(), []func(context.Context) error{m.Run}))
 			}}
 		}),
 	)

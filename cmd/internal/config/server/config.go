@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/auth"
+	"github.com/llmgw/llmgw/auth/account"
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/auth/limit/shared"
 	"github.com/llmgw/llmgw/auth/usage"
@@ -74,6 +75,13 @@ type Config struct {
 	// Usage is how what requests came to is kept. Nothing is kept while auth.enabled
 	// is false.
 	Usage usage.Config `yaml:"usage"`
+	// Accounts is how people sign up and sign in. It counts for nothing while
+	// auth.enabled is false.
+	Accounts account.Config `yaml:"accounts"`
+	// Portal is the pages on the client listener where people sign in.
+	Portal Portal `yaml:"portal"`
+	// Landing is the page at / of the client listener, which needs no key.
+	Landing Landing `yaml:"landing"`
 	// Gateway is the data plane; its keys stand at the top of the file.
 	Gateway gateway.Config `yaml:",inline"`
 
@@ -153,6 +161,8 @@ func DefaultConfig() Config {
 		Auth:     auth.DefaultConfig(),
 		Limits:   Limits{Memory: limit.DefaultConfig(), Shared: shared.DefaultConfig(), AssumedOutputTokens: 1000},
 		Usage:    usage.DefaultConfig(),
+		Accounts: account.DefaultConfig(),
+		Portal:   DefaultPortal(),
 		Gateway:  gateway.DefaultConfig(),
 	}
 }
@@ -174,6 +184,9 @@ func (c Config) Validate() error {
 		under("auth.", c.Auth.Validate()),
 		c.Limits.validate(),
 		under("usage.", c.Usage.Validate()),
+		under("accounts.", c.Accounts.Validate()),
+		under("portal.", c.Portal.Pages.Validate()),
+		c.Landing.validate(),
 		c.Gateway.Validate(),
 	)
 }

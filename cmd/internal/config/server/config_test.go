@@ -67,6 +67,18 @@ func TestValidate(t *testing.T) {
 			`log.level: "INFO" is unknown; want debug, info, warn or error`,
 			`log.format: "" is unknown; want text or json`,
 		}},
+		{"where the pages are", func(c *server.Config) {
+			c.Portal.Pages.PublicURL, c.Landing.Contact = "https://llm.example.org:8443/", "ask Ada"
+		}, nil},
+		{"pages below a path", func(c *server.Config) { c.Portal.Pages.PublicURL = "https://example.org/llm" }, []string{
+			`portal.public_url: "https://example.org/llm"; want the address of the pages, such as https://llm.example.org, with no path and no user in it`,
+		}},
+		{"a contact of two lines", func(c *server.Config) { c.Landing.Contact = "a\nb" }, []string{
+			`landing.contact: "a\nb" has characters that cannot be shown; want an e-mail address, a URL or other text in one line`,
+		}},
+		{"a long contact", func(c *server.Config) { c.Landing.Contact = strings.Repeat("x", 257) }, []string{
+			`landing.contact: has 257 bytes; want at most 256`,
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
