@@ -45,8 +45,8 @@ func (p *Portal) chat(w http.ResponseWriter, r *http.Request, v webui.Visit) err
 	}
 	data := chatPage{Token: token}
 	now := p.deps.Now()
-	for _, k := range list {
-		if k.Usable(now) && len(data.Keys) < chatKeys {
+	for i := range list {
+		if k := &list[i]; k.Usable(now) && len(data.Keys) < chatKeys {
 			data.Keys = append(data.Keys, newKeyRow(k, now))
 		}
 	}

@@ -195,9 +195,10 @@ func (p *people) ChangePassword(_ context.Context, v *account.Visitor, current, 
 func (p *people) Keys(_ context.Context, v *account.Visitor) (list []storage.Key, err error) {
 	end, err := p.begin()
 	defer end()
-	for _, k := range slices.Backward(p.keys) {
-		if k.Account == v.Account.ID {
-			list = append(list, k)
+	list = make([]storage.Key, 0, len(p.keys))
+	for i := range slices.Backward(p.keys) {
+		if p.keys[i].Account == v.Account.ID {
+			list = append(list, p.keys[i])
 		}
 	}
 	return list, err

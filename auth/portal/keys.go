@@ -77,25 +77,23 @@ func (p *Portal) keysPage(w http.ResponseWriter, r *http.Request, v webui.Visit,
 		return err
 	}
 	now := p.deps.Now()
-	usable := func(k storage.Key) bool { return k.Usable(now) }
 	data := keysPage{
 		Token: token, Seen: seen(list), Note: note, Alert: alert, Most: who.Account.Allowance.Keys, Total: len(list),
 		Models: modelText(who.Account.Allowance.Models), Fields: keyFields(typed, faults),
 	}
 	// What can be used comes first: what is over only explains old usage.
-	ordered := make([]storage.Key, 0, len(list))
-	for _, k := range list {
-		if usable(k) {
+	ordered := make([]*storage.Key, 0, len(list))
+	var over []*storage.Key
+	for i := range list {
+		if k := &list[i]; k.Usable(now) {
 			ordered = append(ordered, k)
+		} else {
+			over = append(over, k)
 		}
 	}
 	data.Usable = len(ordered)
 	data.Full = data.Usable >= data.Most
-	for _, k := range list {
-		if !usable(k) {
-			ordered = append(ordered, k)
-		}
-	}
+	ordered = append(ordered, over...)
 	data.Pages = max(1, (len(ordered)+keysOnPage-1)/keysOnPage)
 	data.Page, _ = strconv.Atoi(r.URL.Query().Get("page")) // anything else is the first
 	data.Page = min(max(data.Page, 1), data.Pages)
@@ -106,7 +104,7 @@ func (p *Portal) keysPage(w http.ResponseWriter, r *http.Request, v webui.Visit,
 	return p.page(w, r, status, "Your keys", "keys.html", data)
 }
 
-func newKeyRow(k storage.Key, now time.Time) keyRow {
+func newKeyRow(k *storage.Key, now time.Time) keyRow {
 	row := keyRow{ID: k.ID, Hint: k.Hint, Name: k.Name, Models: modelText(k.Models), Created: k.CreatedAt, Ends: k.ExpiresAt, Usable: k.Usable(now)}
 	if row.Name == "" {
 		row.Name = k.Hint
@@ -150,8 +148,8 @@ func keyFields(typed account.KeySpec, faults map[string]string) []webui.Field {
 // seen names the keys that an account has, in a text that a form carries.
 func seen(keys []storage.Key) string {
 	ids := make([]string, 0, len(keys))
-	for _, k := range keys {
-		ids = append(ids, k.ID)
+	for i := range keys {
+		ids = append(ids, keys[i].ID)
 	}
 	slices.Sort(ids)
 	sum := sha256.Sum256([]byte(strings.Join(ids, "\n")))

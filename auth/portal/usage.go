@@ -82,7 +82,8 @@ func (p *Portal) usage(w http.ResponseWriter, r *http.Request, v webui.Visit) er
 	}
 	names := make(map[string]string, len(keys))
 	usable := 0
-	for _, k := range keys {
+	for i := range keys {
+		k := &keys[i]
 		names[k.ID] = cmp.Or(k.Name, k.Hint)
 		if k.Usable(now) {
 			usable++
