@@ -179,6 +179,23 @@ func TestCheckFinds(t *testing.T) {
 		"a table less":  {`ALTER TABLE audit RENAME TO lost`, `ALTER TABLE lost RENAME TO audit`, "audit.action text NOT NULL is missing"},
 		"an index less": {`ALTER INDEX usage_by_key RENAME TO lost`, `ALTER INDEX lost RENAME TO usage_by_key`, "index usage_by_key is missing"},
 		"another type":  {`ALTER TABLE keys ALTER revision TYPE integer`, `ALTER TABLE keys ALTER revision TYPE bigint`, "keys.revision bigint"},
+		"an account less": {
+			`SET session_replication_role = replica; UPDATE accounts SET id = 'lost' WHERE id = 'acct-001'`,
+			`SET session_replication_role = replica; UPDATE accounts SET id = 'acct-001' WHERE id = 'lost'`, "key \"acct-001/001\" refers to an account that is not there",
+		},
+		"a session's account less": {
+			`SET session_replication_role = replica; UPDATE sessions SET account = 'lost'`, `UPDATE sessions SET account = 'acct-001'`, "session \"sess-001\"",
+		},
+		"a link's account less": {
+			`SET session_replication_role = replica; UPDATE links SET account = 'lost' WHERE account IS NOT NULL`,
+			`UPDATE links SET account = 'acct-001' WHERE account IS NOT NULL`, "link \"link-003\" refers",
+		},
+		"a key counted apart": {
+			`UPDATE keys SET lineage = id WHERE account IS NOT NULL`, `UPDATE keys SET lineage = account WHERE account IS NOT NULL`, "not counted with it",
+		},
+		"a link's key less": {
+			`UPDATE links SET key_id = 'lost' WHERE key_id <> ''`, `UPDATE links SET key_id = 'key-050' WHERE key_id <> ''`, "link \"link-002\" made a key",
+		},
 		"a constraint less": {
 			`ALTER TABLE grants RENAME CONSTRAINT grants_key_id_period_start_fkey TO lost`,
 			`ALTER TABLE grants RENAME CONSTRAINT lost TO grants_key_id_period_start_fkey`, "constraint grants_key_id_period_start_fkey",

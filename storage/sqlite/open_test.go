@@ -300,6 +300,9 @@ func TestCheckFinds(t *testing.T) {
 		"a table less":           {`DROP TABLE audit`, "audit is missing"},
 		"an index less":          {`DROP INDEX usage_packs_by_time`, "usage_packs_by_time is missing"},
 		"another column":         {`ALTER TABLE routers RENAME COLUMN renewed_at TO at`, "routers is not what"},
+		"an account less":        {`PRAGMA foreign_keys = OFF; DELETE FROM accounts WHERE id = 'acct-001'`, "refer to nothing"},
+		"a key counted apart":    {`UPDATE keys SET lineage = id WHERE account IS NOT NULL`, "not counted with it"},
+		"a link's key less":      {`PRAGMA foreign_keys = OFF; DELETE FROM keys WHERE id = (SELECT key_id FROM links WHERE key_id <> '')`, "made a key that is not there"},
 		"a grant without budget": {`PRAGMA foreign_keys = OFF; DELETE FROM budgets WHERE period = 'total'`, "refer to nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {

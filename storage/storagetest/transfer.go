@@ -2,7 +2,9 @@ package storagetest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +93,30 @@ func testTransfer(t *testing.T, open Open, fresh func(t *testing.T) Open) {
 		ok(t, s.PutNodes(t.Context(), term.Fence(), []storage.Node{simpleNode(9)}))
 	}
 	equal(t, "exported after the same", string(Export(t, other)), string(Export(t, s)))
+	// Who signed in here has not signed in there, and what was tried is forgotten.
+	_, _, err := s.Session(t.Context(), simpleSession("", 1).Hash, epoch, epoch)
+	ok(t, err)
+	_, _, err = other.Session(t.Context(), simpleSession("", 1).Hash, epoch, epoch)
+	wantErr(t, "a session of the other store", err, storage.ErrNotFound)
+	wantErr(t, "a link that was opened there", other.RedeemKeyLink(t.Context(), keyLink(2).Hash, epoch, simpleKey(60), because("open 2")), storage.ErrConflict)
+	k, err := other.Key(t.Context(), accountKey("acct-001", 1).ID)
+	ok(t, err)
+	equal(t, "whose key it is", k.Account, "acct-001")
 	wantErr(t, "into one that keeps something", other.(storage.Transferer).Import(t.Context(), bytes.NewReader(text)), storage.ErrExists)
+}
+
+// without is an export less the line that begins so, with the right end.
+func without(t *testing.T, text, begin string) string {
+	t.Helper()
+	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+	lines = lines[:len(lines)-1]
+	if begin != "" {
+		all := len(lines)
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, begin) })
+		equal(t, "lines less", all-len(lines), 1)
+	}
+	text = strings.Join(lines, "")
+	return fmt.Sprintf("%s{\"end\":true,\"lines\":%d,\"sha256\":\"%x\"}\n", text, len(lines)-1, sha256.Sum256([]byte(text)))
 }
 
 // What is not a whole export changes nothing.
@@ -120,6 +145,8 @@ func testTransferRefused(t *testing.T, open Open, fresh func(t *testing.T) Open)
 		"a field more":       {strings.Replace(text, `{"key":{`, `{"key":{"x":1,`, 1), storage.ErrInvalid},
 		"a record twice":     {strings.Replace(text, lines[3], lines[3]+lines[3], 1), storage.ErrInvalid},
 		"something after it": {text + "more\n", storage.ErrInvalid},
+		"a key of nobody":    {without(t, text, `{"account":{"id":"acct-001"`), storage.ErrInvalid},
+		"a link for nobody":  {without(t, strings.ReplaceAll(text, `"account":"acct-001","created_at"`, `"account":"acct-none","created_at"`), ""), storage.ErrInvalid},
 	} {
 		wantErr(t, name, target.(storage.Transferer).Import(t.Context(), strings.NewReader(tt.text)), tt.want)
 		equal(t, "kept after "+name, string(Export(t, target)), string(empty))

@@ -2,7 +2,9 @@ package transfer_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -34,6 +36,14 @@ func exported(t *testing.T) []byte {
 			t.Fatal(err)
 		}
 	}
+	why := func(id string) storage.Audit {
+		return storage.Audit{ID: id, At: time.Unix(1_700_000_000, 0), Action: "account.create"}
+	}
+	a := storage.Account{ID: "acct", Address: "a@b.c", Password: "$", State: storage.AccountApproved, CreatedAt: why("").At}
+	l := storage.Link{ID: "link", Hash: storage.TokenHash{1}, Kind: storage.LinkReset, Account: "acct", CreatedAt: a.CreatedAt, ExpiresAt: a.CreatedAt}
+	if err := errors.Join(s.CreateAccount(t.Context(), a, 0, why("d")), s.CreateLink(t.Context(), l, why("e"))); err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
 	if err := s.Export(t.Context(), &out); err != nil {
 		t.Fatal(err)
@@ -41,8 +51,21 @@ func exported(t *testing.T) []byte {
 	return out.Bytes()
 }
 
+// sealed is a text with the right checksum.
+func sealed(t *testing.T, text string) string {
+	t.Helper()
+	i := strings.LastIndex(text, `{"end"`)
+	if i < 0 {
+		t.Fatal("no end")
+	}
+	return fmt.Sprintf("%s{\"end\":true,\"lines\":%d,\"sha256\":\"%x\"}\n", text[:i], strings.Count(text[:i], "\n")-1, sha256.Sum256([]byte(text[:i])))
+}
+
 func TestVerify(t *testing.T) {
 	text := exported(t)
+	if sealed(t, string(text)) != string(text) {
+		t.Fatal("the end is another")
+	}
 	verify := func(b []byte) error { return transfer.Verify(t.Context(), bytes.NewReader(b)) }
 	if err := verify(text); err != nil {
 		t.Fatal(err)
@@ -57,6 +80,9 @@ func TestVerify(t *testing.T) {
 		"something else":  "id,name\n1,a\n",
 		"a changed byte":  strings.Replace(string(text), `"id":"b"`, `"id":"d"`, 1),
 		"a line left out": strings.Join(append(strings.SplitAfter(string(text), "\n")[:2], strings.SplitAfter(string(text), "\n")[3:]...), ""),
+		"a bad account":   sealed(t, strings.Replace(string(text), `"state":"approved"`, `"state":"lost"`, 1)),
+		"no password":     sealed(t, strings.Replace(string(text), `"password":"$"`, `"password":""`, 1)),
+		"a bad link":      sealed(t, strings.Replace(string(text), `"kind":"reset"`, `"kind":"key"`, 1)),
 		"more":            string(text) + "{}\n",
 	} {
 		if err := verify([]byte(bad)); !errors.Is(err, storage.ErrInvalid) {
