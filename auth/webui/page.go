@@ -118,10 +118,11 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, status int, p Page) 
 	if err := s.layout.ExecuteTemplate(out, "layout.html", data); err != nil {
 		return fmt.Errorf("webui: render the layout of %s: %w", p.Body, err)
 	}
+	text := visible(out.Bytes())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(out.Len()))
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	if _, err := w.Write(out.Bytes()); err != nil {
+	if _, err := w.Write(text); err != nil {
 		// Who asked has gone.
 		s.deps.Logger.DebugContext(r.Context(), "a page was not sent", "err", err)
 	}
