@@ -13,6 +13,17 @@ type bandStats struct {
 	rejected [reasons]uint64
 }
 
+// outcomes returns how many requests were granted and how many were not.
+func (b *bandStats) outcomes() (admitted, rejected uint64) {
+	for _, n := range b.waits.buckets {
+		admitted += n
+	}
+	for _, n := range b.rejected {
+		rejected += n
+	}
+	return admitted, rejected
+}
+
 // waitBuckets are the upper bounds of the histogram of waits.
 var waitBuckets = [...]time.Duration{ //nolint:gochecknoglobals // constant table
 	0, time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
