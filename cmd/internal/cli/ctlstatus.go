@@ -126,27 +126,11 @@ func writePlacedModels(w io.Writer, s *apipb.GetStatusResponse) error {
 }
 
 // bar shows what cards of a class are: # taken, o occupied by others, x unusable,
-// - away, . free. What there is of has at least one.
+// - away, . free.
 func bar(k *apipb.CardClass) string {
-	const width = 20
-	parts := []struct {
-		sign string
-		n    uint32
-	}{{"#", k.GetTaken()}, {"o", k.GetOccupied()}, {"x", k.GetUnusable()}, {"-", k.GetAway()}, {".", k.GetFree()}}
-	lengths, left, largest := make([]int, len(parts)), width, 0
-	for i, p := range parts {
-		if p.n > 0 {
-			lengths[i] = max(1, int(p.n)*width/int(max(k.GetTotal(), 1)))
-		}
-		left -= lengths[i]
-		if lengths[i] > lengths[largest] {
-			largest = i
-		}
-	}
-	lengths[largest] = max(lengths[largest]+left, 0) // what rounding left or took
 	var b strings.Builder
-	for i, p := range parts {
-		b.WriteString(strings.Repeat(p.sign, lengths[i]))
+	for i, n := range telling.Shares(k, 20) {
+		b.WriteString(strings.Repeat("#ox-."[i:i+1], n))
 	}
 	return "[" + b.String() + "]"
 }
