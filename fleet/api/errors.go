@@ -44,6 +44,17 @@ func Precondition(err error) error { return wrongly{err, ErrPrecondition} }
 // Unavailable returns err as one that is ErrUnavailable, with its own text.
 func Unavailable(err error) error { return wrongly{err, ErrUnavailable} }
 
+// Text returns what of an error may be told to an operator: all of one with a class
+// that is here, and nothing of a fault.
+func Text(err error) string {
+	for _, class := range []error{ErrInvalid, ErrNotFound, ErrPrecondition, ErrUnavailable} {
+		if errors.Is(err, class) {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
 // failure is err as a caller gets it.
 func (s *service) failure(ctx context.Context, method string, err error) error {
 	switch {
