@@ -76,7 +76,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request, _ webui.Visit
 	}
 	if c.deps.Traffic != nil {
 		now := c.deps.Now()
-		v.Traffic, v.Ten, v.Minute = true, c.history.over(now, tenSeconds, ofAll), c.history.over(now, time.Minute, ofAll)
+		v.Traffic, v.Ten, v.Minute = true, c.history.over(now, shortly, ofAll), c.history.over(now, time.Minute, ofAll)
 		v.Flight, v.Waiting = totals(c.deps.Traffic.Traffic())
 	}
 	return c.show(w, r, "overview.html", "Overview", missing, v)

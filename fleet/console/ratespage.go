@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	tenSeconds = 10 * time.Second
+	shortly = 10 * time.Second
 	// mostColumns is how many columns a chart has: it says each twice, once as a table.
 	mostColumns = 60
 	// reload is how often a page loads itself again where that is asked for.
@@ -27,7 +27,7 @@ type window struct {
 	span  time.Duration
 }
 
-func windows() []window { return []window{{"10 s", tenSeconds}, {"1 min", time.Minute}} }
+func windows() []window { return []window{{"10 s", shortly}, {"1 min", time.Minute}} }
 
 // rateRow is a model's rates.
 type rateRow struct {
@@ -81,7 +81,7 @@ func (c *Console) rates(w http.ResponseWriter, r *http.Request, _ webui.Visit) e
 	rows := make([]rateRow, 0, len(reading.Models))
 	for i := range reading.Models {
 		m := &reading.Models[i]
-		row := rateRow{Name: m.Model, Ten: c.history.over(now, tenSeconds, ofModel(m.Model)), Min: c.history.over(now, time.Minute, ofModel(m.Model)), InFlight: "-", Ended: m.Requests}
+		row := rateRow{Name: m.Model, Ten: c.history.over(now, shortly, ofModel(m.Model)), Min: c.history.over(now, time.Minute, ofModel(m.Model)), InFlight: "-", Ended: m.Requests}
 		if m.HasInFlight {
 			row.InFlight = fmt.Sprint(m.InFlight)
 		}
