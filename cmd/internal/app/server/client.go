@@ -28,13 +28,17 @@ type client struct {
 	running atomic.Int64 // requests in the data plane
 }
 
-func newClient(cfg config.Config, plane http.Handler, h *health, tlsConfig *tls.Config, logger *slog.Logger) *client {
+func newClient(cfg config.Config, plane http.Handler, pages *pages, h *health, tlsConfig *tls.Config, logger *slog.Logger) (*client, error) {
+	exempt, err := auth.NewExempt(append([]string{"/health", "/ready"}, pages.exempt...)...)
+	if err != nil {
+		return nil, err
+	}
 	c := &client{drain: cfg.Shutdown.Drain, log: logger}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	c.server = &http.Server{
-		Handler:           protected(plane, c.handler(plane, h)),
+		Handler:           protected(plane, c.handler(plane, pages.mounts, h), exempt),
 		ReadHeaderTimeout: cfg.HTTP.ReadHeaderTimeout,
 		// OPTIONS * goes to the data plane, which knows what to do with a body.
 		DisableGeneralOptionsHandler: true,
@@ -45,23 +49,23 @@ func newClient(cfg config.Config, plane http.Handler, h *health, tlsConfig *tls.
 		TLSConfig:                    tlsConfig,
 		ErrorLog:                     errorLog(logger),
 	}
-	return c
+	return c, nil
 }
 
-// protected asks for a key before everything but health, if the data plane knows
-// keys: around all of it, so that what is added later needs a key, too.
-func protected(plane http.Handler, all http.Handler) http.Handler {
+// protected asks for a key before everything but what is exempt, if the data plane
+// knows keys: around all of it, so that what is added later needs a key, too.
+func protected(plane, all http.Handler, exempt auth.Exempt) http.Handler {
 	p, ok := plane.(interface {
 		Protect(next http.Handler, exempt auth.Exempt) http.Handler
 	})
 	if !ok {
 		return all
 	}
-	return p.Protect(all, auth.DefaultExempt())
+	return p.Protect(all, exempt)
 }
 
-// handler puts health before the data plane and counts what runs.
-func (c *client) handler(plane http.Handler, h *health) http.Handler {
+// handler puts health and what is mounted before the data plane and counts what runs.
+func (c *client) handler(plane http.Handler, mounted []mount, h *health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/health" || r.URL.Path == "/ready" {
 			if r.ContentLength != 0 && r.ProtoMajor == 1 {
@@ -79,6 +83,12 @@ func (c *client) handler(plane http.Handler, h *health) http.Handler {
 		}
 		c.running.Add(1)
 		defer c.running.Add(-1)
+		for _, m := range mounted {
+			if m.at.Open(r) {
+				m.handler.ServeHTTP(w, r)
+				return
+			}
+		}
 		plane.ServeHTTP(w, r)
 	})
 }

@@ -118,6 +118,7 @@ func options(opts Options, plane fx.Option) fx.Option {
 		modelsModule(),
 		governModule(),
 		peopleModule(),
+		pagesModule(),
 		controlModule(),
 		routerModule(opts.Config),
 		listenersModule(),
@@ -159,12 +160,12 @@ func clientModule(serving func(Addresses)) fx.Option {
 			func(cfg config.Config, log *slog.Logger, reg prometheus.Registerer) (certificate, error) {
 				return newCertificate(cfg.TLS, log, reg)
 			},
-			func(cfg config.Config, p dataPlane, h *health, cert certificate, log *slog.Logger) (*client, error) {
+			func(cfg config.Config, p dataPlane, pages *pages, h *health, cert certificate, log *slog.Logger) (*client, error) {
 				tlsConfig, err := cert.tlsConfig()
 				if err != nil {
 					return nil, err
 				}
-				return newClient(cfg, p, h, tlsConfig, log), nil
+				return newClient(cfg, p, pages, h, tlsConfig, log)
 			},
 		),
 		actor(func(c *client, l *listeners, k *keeper) Actor { return c.actor(l, k.opened()) }),

@@ -12,6 +12,7 @@ import (
 	"github.com/llmgw/llmgw/auth/account"
 	"github.com/llmgw/llmgw/auth/limit"
 	"github.com/llmgw/llmgw/auth/limit/shared"
+	"github.com/llmgw/llmgw/auth/portal"
 	"github.com/llmgw/llmgw/auth/usage"
 	"github.com/llmgw/llmgw/cmd/internal/config/logging"
 	"github.com/llmgw/llmgw/engines/plugin"
@@ -81,7 +82,7 @@ type Config struct {
 	// Portal is the pages on the client listener where people sign in.
 	Portal Portal `yaml:"portal"`
 	// Landing is the page at / of the client listener, which needs no key.
-	Landing Landing `yaml:"landing"`
+	Landing portal.Config `yaml:"landing"`
 	// Gateway is the data plane; its keys stand at the top of the file.
 	Gateway gateway.Config `yaml:",inline"`
 
@@ -163,6 +164,7 @@ func DefaultConfig() Config {
 		Usage:    usage.DefaultConfig(),
 		Accounts: account.DefaultConfig(),
 		Portal:   DefaultPortal(),
+		Landing:  portal.DefaultConfig(),
 		Gateway:  gateway.DefaultConfig(),
 	}
 }
@@ -186,7 +188,7 @@ func (c Config) Validate() error {
 		under("usage.", c.Usage.Validate()),
 		under("accounts.", c.Accounts.Validate()),
 		under("portal.", c.Portal.Pages.Validate()),
-		c.Landing.validate(),
+		under("landing.", c.Landing.Validate()),
 		c.Gateway.Validate(),
 	)
 }

@@ -1,11 +1,8 @@
 package server
 
 import (
-	"fmt"
 	"net"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/llmgw/llmgw/auth/webui"
 )
@@ -52,25 +49,4 @@ func Dialable(address string) string {
 		host = "127.0.0.1"
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// Landing is the section `landing`.
-type Landing struct {
-	// Contact says on the landing page whom to ask: an e-mail address or an http:// or
-	// https:// URL, which become links, or other text. Default "", the page says that
-	// there is nobody to ask. At most 256 bytes of printable text.
-	Contact string `yaml:"contact"`
-}
-
-// maxContactBytes bounds what the landing page says of whom to ask.
-const maxContactBytes = 256
-
-func (l Landing) validate() error {
-	switch c := l.Contact; {
-	case len(c) > maxContactBytes:
-		return fmt.Errorf("landing.contact: has %d bytes; want at most %d", len(c), maxContactBytes)
-	case !utf8.ValidString(c) || strings.ContainsFunc(c, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return fmt.Errorf("landing.contact: %q has characters that cannot be shown; want an e-mail address, a URL or other text in one line", c)
-	}
-	return nil
 }
