@@ -14,8 +14,8 @@ var (
 	// ErrMalformed says that what came as a key cannot be one of ours: cut short,
 	// mistyped, or of another service. 401.
 	ErrMalformed = errors.New("auth: malformed key")
-	// ErrUnknown says that the key opens nothing: never made, expired or revoked,
-	// which a client cannot tell apart. 401.
+	// ErrUnknown says that the key opens nothing: never made, expired or revoked, or
+	// its account is suspended, which a client cannot tell apart. 401.
 	ErrUnknown = errors.New("auth: unknown key")
 	// ErrConflicting says that there are several keys, and not the same. 400.
 	ErrConflicting = errors.New("auth: conflicting keys")
@@ -37,6 +37,7 @@ const (
 	ReasonUnknown            // ErrUnknown, 401: the store has no such key
 	ReasonExpired            // ErrUnknown, 401: it has ended by itself
 	ReasonRevoked            // ErrUnknown, 401: it was ended
+	ReasonSuspended          // ErrUnknown, 401: its account may do nothing now
 	ReasonConflicting        // ErrConflicting, 400
 	ReasonInURL              // ErrInURL, 400
 	ReasonUnavailable        // ErrUnavailable, 503: the store does not answer
@@ -46,7 +47,7 @@ const (
 )
 
 var reasonNames = [reasons]string{ //nolint:gochecknoglobals // constant table
-	"unset", "missing", "malformed", "unknown", "expired", "revoked", "conflicting", "in_url", "unavailable", "busy", "canceled",
+	"unset", "missing", "malformed", "unknown", "expired", "revoked", "suspended", "conflicting", "in_url", "unavailable", "busy", "canceled",
 }
 
 // String returns the reason as metrics show it.
@@ -59,12 +60,12 @@ func (r Reason) String() string {
 
 // RefusedError is why a request has no Identity. It is one of the sentinels
 // above. What a client may see of it is Status, Message and RetryAfter: they are
-// the same for keys that were never made, have expired or were revoked. Nothing
-// in it repeats a key.
+// the same for keys that were never made, have expired or were revoked, or whose
+// account is suspended. Nothing in it repeats a key.
 type RefusedError struct {
 	// Reason says why, for the operator.
 	Reason Reason
-	// KeyID is the ID of a key that expired or was revoked; else empty. For the
+	// KeyID is the ID of a key that expired or was revoked or suspended; else empty. For the
 	// operator.
 	KeyID string
 	// Cause is what the store said, or the end of the request's context; else nil.
@@ -89,7 +90,7 @@ func (e *RefusedError) sentinel() error {
 		return ErrMissing
 	case ReasonMalformed:
 		return ErrMalformed
-	case ReasonUnknown, ReasonExpired, ReasonRevoked:
+	case ReasonUnknown, ReasonExpired, ReasonRevoked, ReasonSuspended:
 		return ErrUnknown
 	case ReasonConflicting:
 		return ErrConflicting
@@ -105,7 +106,7 @@ func (e *RefusedError) Status() int {
 	switch e.Reason {
 	case ReasonConflicting, ReasonInURL:
 		return http.StatusBadRequest
-	case ReasonMissing, ReasonMalformed, ReasonUnknown, ReasonExpired, ReasonRevoked:
+	case ReasonMissing, ReasonMalformed, ReasonUnknown, ReasonExpired, ReasonRevoked, ReasonSuspended:
 		return http.StatusUnauthorized
 	default:
 		return http.StatusServiceUnavailable
@@ -129,7 +130,7 @@ func (e *RefusedError) Message() string {
 	case ReasonMalformed:
 		return "What came as API key cannot be one of this server. Its keys begin with " + keyPrefix +
 			" and have " + strconv.Itoa(keyChars) + " characters. Look whether it was cut short, has a typo, or belongs to another service."
-	case ReasonUnknown, ReasonExpired, ReasonRevoked:
+	case ReasonUnknown, ReasonExpired, ReasonRevoked, ReasonSuspended:
 		return "The API key is not known here, or not valid any more. Ask whoever gave it to you for another one."
 	case ReasonConflicting:
 		return "The headers Authorization, x-api-key and api-key hold different API keys. Send one key, in one of them."

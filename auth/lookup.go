@@ -259,9 +259,13 @@ func (a *Authenticator) found(f *flight, key storage.Key, asked time.Duration, e
 	if changed, ok := a.forgotten.get(key.ID); ok && changed > epoch {
 		return false
 	}
-	// Whoever has a key of a suspended account learns no more than of a revoked one.
-	if _, told := a.revoked.get(key.ID); told || !key.RevokedAt.IsZero() || key.Suspended {
+	if _, told := a.revoked.get(key.ID); told || !key.RevokedAt.IsZero() {
 		a.deny(f, refusal{reason: ReasonRevoked, keyID: key.ID, asked: asked})
+		return true
+	}
+	// Whoever has such a key learns no more than of a revoked one; the operator does.
+	if key.Suspended {
+		a.deny(f, refusal{reason: ReasonSuspended, keyID: key.ID, asked: asked})
 		return true
 	}
 	if !key.Usable(a.now()) {
