@@ -128,9 +128,10 @@ const (
 
 // Accounts keeps people, their sessions and the links that they are sent.
 type Accounts interface {
-	// CreateAccount keeps a new account and its audit row. It returns ErrExists if the
-	// ID or the address is taken, and ErrFull if a pending one would be one more than
-	// mostPending; an account that is there just so already is no error.
+	// CreateAccount keeps a new account and its audit row. It returns ErrFull if a
+	// pending one would be one more than mostPending, and ErrExists if the ID or the
+	// address is taken, in that order: where the list is full nobody learns which
+	// addresses have an account. One that is there just so already is no error.
 	CreateAccount(ctx context.Context, a Account, mostPending int, why Audit) error
 	// Account returns the account with that ID, or ErrNotFound.
 	Account(ctx context.Context, id string) (Account, error)

@@ -109,8 +109,9 @@ func (s *Store) CreateAccount(ctx context.Context, a storage.Account, mostPendin
 				return err
 			}
 		}
-		if there, err := accountThere(ctx, tx, a); there || err != nil {
-			return err
+		there, taken := accountThere(ctx, tx, a)
+		if there || taken != nil && !errors.Is(taken, storage.ErrExists) {
+			return taken
 		}
 		if a.State == storage.AccountPending {
 			var pending int
@@ -120,6 +121,9 @@ func (s *Store) CreateAccount(ctx context.Context, a storage.Account, mostPendin
 			if pending >= mostPending {
 				return fmt.Errorf("%w: %d accounts are pending, of %d", storage.ErrFull, pending, mostPending)
 			}
+		}
+		if taken != nil {
+			return taken
 		}
 		kept, err := insertAccount(ctx, tx, a)
 		if err != nil {

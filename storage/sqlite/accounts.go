@@ -98,8 +98,6 @@ func (s *Store) CreateAccount(ctx context.Context, a storage.Account, mostPendin
 			return err
 		case len(there) == 1 && rows.SameAccount(there[0], a):
 			return nil // by an earlier try
-		case len(there) > 0:
-			return fmt.Errorf("%w: account %q, or one of its address", storage.ErrExists, a.ID)
 		}
 		if a.State == storage.AccountPending {
 			var pending int
@@ -109,6 +107,9 @@ func (s *Store) CreateAccount(ctx context.Context, a storage.Account, mostPendin
 			if pending >= mostPending {
 				return fmt.Errorf("%w: %d accounts are pending, of %d", storage.ErrFull, pending, mostPending)
 			}
+		}
+		if len(there) > 0 {
+			return fmt.Errorf("%w: account %q, or one of its address", storage.ErrExists, a.ID)
 		}
 		if err := insertAccount(ctx, tx, a); err != nil {
 			return err

@@ -246,7 +246,8 @@ func testAccountsPending(t *testing.T, open Open) {
 	again := list[0].Account
 	again.Password, again.Revision = simpleAccount(1).Password, 0
 	ok(t, s.CreateAccount(ctx, again, 3, because("again"))) // it is there, and not one more
-	wantErr(t, "an address that is taken", s.CreateAccount(ctx, pending(1), 3, because("taken")), storage.ErrExists)
+	wantErr(t, "an address that is taken, where there is room", s.CreateAccount(ctx, pending(1), 4, because("taken")), storage.ErrExists)
+	wantErr(t, "an address that is taken, where there is none", s.CreateAccount(ctx, pending(1), 3, because("taken")), storage.ErrFull)
 	change(t, s, list[0].ID, "approve", approve)
 	ok(t, s.CreateAccount(ctx, pending(99), 3, because("one more")))
 	wantErr(t, "none may be pending", s.CreateAccount(ctx, pending(98), 0, because("none")), storage.ErrFull)
