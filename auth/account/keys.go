@@ -38,6 +38,9 @@ type KeySpec struct {
 // Keys returns the keys of the visitor's account, the newest first: all that are good
 // for something, and the hundred newest others. Their hashes are left out.
 func (s *Service) Keys(ctx context.Context, v *Visitor) ([]storage.Key, error) {
+	if v.Account.ID == "" {
+		return nil, fmt.Errorf("list keys: %w", ErrNoSession) // they would be everybody's
+	}
 	usable, err := s.usable(ctx, v.Account.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -39,8 +40,10 @@ type Deps struct {
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil leaves metrics unregistered
 
-	// cost is what a hash costs; zero is password.DefaultParams. Tests have less.
-	cost password.Params
+	// What follows tests have less of. cost is what a hash costs; zero is
+	// password.DefaultParams. settle is how long a sign-up takes after its hash.
+	cost   password.Params
+	settle time.Duration
 }
 
 // Service is what people and operators do with accounts. Its methods may be called
@@ -75,6 +78,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.cost == (password.Params{}) {
 		deps.cost = password.DefaultParams()
 	}
+	deps.settle = cmp.Or(deps.settle, settle)
 	hasher, err := password.New(password.Config{AtOnce: cfg.MaxHashes, Waiting: cfg.MaxWaiting, Params: deps.cost}, deps.Random)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/llmgw/llmgw/auth/account/password"
@@ -146,9 +145,10 @@ func (s *Service) open(ctx context.Context, a storage.Account, agent, from strin
 	hash, _ := hashOf(token)
 	now := s.now()
 	ses := storage.Session{
-		ID: id, Hash: hash, Form: formHash(FormToken(token)), Account: a.ID, Agent: told(agent), From: told(from),
+		ID: id, Hash: hash, Form: formHash(FormToken(token)), Account: a.ID, Agent: agent, From: from,
 		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.cfg.SessionLife),
 	}
+	ses.Tidy()
 	if err := s.deps.Store.CreateSession(ctx, ses, s.cfg.MaxSessions); err != nil {
 		if errors.Is(err, storage.ErrNotFound) {
 			return Opened{}, ErrSuspended // just now
@@ -174,22 +174,6 @@ func (s *Service) open(ctx context.Context, a storage.Account, agent, from strin
 
 // endWait bounds what is put in order after whoever asked has gone.
 const endWait = 5 * time.Second
-
-// told is what somebody says of himself, as far as it can be kept.
-func told(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	if len(text) > mostToldBytes {
-		text = strings.ToValidUTF8(text[:mostToldBytes], "")
-	}
-	return text
-}
-
-const mostToldBytes = 256
 
 func outcomeOf(err error) signInOutcome {
 	switch {

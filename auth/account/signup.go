@@ -46,7 +46,7 @@ func (s *Service) signUp(ctx context.Context, address, typed string, by auth.By)
 	if err != nil {
 		return signUpFailed, fmt.Errorf("sign up: %w", err)
 	}
-	timer := time.NewTimer(settle)
+	timer := time.NewTimer(s.deps.settle)
 	defer timer.Stop()
 	outcome, err := s.keep(ctx, address, hash, by)
 	select {
