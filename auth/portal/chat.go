@@ -122,7 +122,7 @@ type planeRequest struct {
 	Stream   bool          `json:"stream"`
 }
 
-// readChat reads and bounds a conversation.
+// readChat reads a conversation, of at most mostChat bytes.
 func readChat(body io.Reader) (chatRequest, error) {
 	var c chatRequest
 	d := json.NewDecoder(body)
@@ -131,13 +131,7 @@ func readChat(body io.Reader) (chatRequest, error) {
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("there is more behind it")
-			if tooLarge, ok := errors.AsType[*http.MaxBytesError](more); ok {
-				err = tooLarge
-			}
 		}
-	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return c, &webui.Problem{Status: http.StatusRequestEntityTooLarge, Title: "This conversation is too long", Text: "It has more than " + webui.Bytes(mostChat) + ". Begin a new one."}
 	}
 	bad := func(text string) (chatRequest, error) {
 		return c, &webui.Problem{Status: http.StatusBadRequest, Title: "This message cannot be sent", Text: text}

@@ -13,6 +13,7 @@ func (s *Site) funcs() template.FuncMap {
 	return template.FuncMap{
 		"asset":   s.Asset,
 		"when":    When,
+		"day":     Day,
 		"number":  Number,
 		"bytes":   Bytes,
 		"amount":  Amount,
@@ -34,6 +35,15 @@ func When(t time.Time) template.HTML {
 	}
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04") + " UTC</time>") // digits only
+}
+
+// Day shows the date of a time in UTC; the zero time is "never".
+func Day(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "never"
+	}
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02") + "</time>") // digits only
 }
 
 // Number writes a count with thin spaces between thousands: 12 345.

@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -41,7 +42,7 @@ func (s *Site) guarded(rt Route) http.Handler {
 				return
 			}
 			if err, ok := fault.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-				s.deps.Logger.ErrorContext(r.Context(), "a page panicked", "path", rt.Path, "err", fault, "stack", string(debug.Stack()))
+				s.deps.Logger.ErrorContext(r.Context(), "a page panicked", "route", rt.Method+" "+rt.Path, "err", fault, "stack", string(debug.Stack()))
 			}
 			if w.begun {
 				panic(http.ErrAbortHandler) // the connection ends, so that nobody takes what there is for all
@@ -142,31 +143,48 @@ func (s *Site) admitBody(w http.ResponseWriter, r *http.Request, rt Route, v Vis
 		}
 	}
 	token := r.Header.Get(formHeader)
-	body := r.Body
-	r.Body = http.MaxBytesReader(w, body, most)
-	c := http.NewResponseController(w)
-	if rt.JSON && r.ContentLength > most {
-		return tooMuch(most)
+	if rt.JSON && !v.checks(token) {
+		return s.stale(r, v) // before anything is read
 	}
-	if !rt.JSON {
-		_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // what cannot has no slow clients
-		err := r.ParseForm()
-		if tooLarge(err) || r.ContentLength > most {
-			_ = c.SetReadDeadline(time.Now().Add(spillTime))
-			_, _ = io.CopyN(io.Discard, body, mostSpilled)
-			return tooMuch(most)
-		}
-		if err != nil {
-			return &Problem{Status: http.StatusBadRequest, Title: "This form cannot be read", Text: "It arrived damaged or not whole. Go back and send it again."}
-		}
-		_ = c.SetReadDeadline(time.Time{})
-		if token == "" {
-			token = r.PostForm.Get(formField)
-		}
+	if err := s.readBody(w, r, rt.JSON, most); err != nil {
+		return err
+	}
+	if rt.JSON {
+		return nil
+	}
+	if token == "" {
+		token = r.PostForm.Get(formField)
 	}
 	if !v.checks(token) {
 		return s.stale(r, v)
 	}
+	return nil
+}
+
+// readBody reads a form, or leaves a handler a body that is here already: what is slow
+// is slow before it.
+func (s *Site) readBody(w http.ResponseWriter, r *http.Request, plain bool, most int64) error {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // what cannot has no slow clients
+	body := r.Body
+	r.Body = http.MaxBytesReader(w, body, most)
+	var err error
+	if plain {
+		var all []byte
+		all, err = io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(all))
+	} else {
+		err = r.ParseForm()
+	}
+	if tooLarge(err) || r.ContentLength > most {
+		_ = c.SetReadDeadline(time.Now().Add(spillTime))
+		_, _ = io.CopyN(io.Discard, body, mostSpilled)
+		return tooMuch(most)
+	}
+	if err != nil {
+		return &Problem{Status: http.StatusBadRequest, Title: "This form cannot be read", Text: "It arrived damaged or not whole. Go back and send it again."}
+	}
+	_ = c.SetReadDeadline(time.Time{})
 	return nil
 }
 

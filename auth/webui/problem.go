@@ -66,7 +66,7 @@ func (s *Site) fail(w http.ResponseWriter, r *http.Request, v Visit, err error) 
 		return
 	}
 	if a != nil && a.begun || errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-		s.deps.Logger.DebugContext(r.Context(), "a page ended early", "path", r.URL.Path, "err", err)
+		s.deps.Logger.DebugContext(r.Context(), "a page ended early", "route", r.Pattern, "err", err)
 		return
 	}
 	p, ok := errors.AsType[*Problem](err)
@@ -96,18 +96,19 @@ func (s *Site) fail(w http.ResponseWriter, r *http.Request, v Visit, err error) 
 	}
 }
 
-// explain says what is not the visitor's fault, and has the log say more.
+// explain says what is not the visitor's fault, and has the log say more: by the route
+// and not by the path, of which the token of a link may be a part.
 func (s *Site) explain(r *http.Request, p *Problem) {
 	if p.Status == http.StatusServiceUnavailable {
 		p.Title, p.Text = "This is not possible at the moment", "What this needs cannot be reached. Nothing is lost. Try again in a minute."
 		p.RetryAfter = cmp.Or(p.RetryAfter, 30*time.Second)
-		s.deps.Logger.WarnContext(r.Context(), "a page was unavailable", "path", r.URL.Path, "err", p.Err)
+		s.deps.Logger.WarnContext(r.Context(), "a page was unavailable", "route", r.Pattern, "err", p.Err)
 		return
 	}
 	number := s.number()
 	p.Title = "Something went wrong here"
 	p.Text = "It is not your fault. Try again; if it stays like this, tell whoever runs this site, with the number " + number + "."
-	s.deps.Logger.ErrorContext(r.Context(), "a page failed", "path", r.URL.Path, "number", number, "err", p.Err)
+	s.deps.Logger.ErrorContext(r.Context(), "a page failed", "route", r.Pattern, "number", number, "err", p.Err)
 }
 
 // number makes a number by which a fault is found in the log.

@@ -40,8 +40,8 @@ type Route struct {
 	// site. GET only.
 	Script bool
 	// JSON says that a script sends JSON here, with its form token in X-Form-Token, and
-	// that faults are answered likewise. The body is left to the handler, bounded.
-	// POST only.
+	// that faults are answered likewise. The handler reads the body, all of which is
+	// here by then. POST only.
 	JSON bool
 }
 

@@ -1,0 +1,155 @@
+package webui_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/llmgw/llmgw/auth/webui"
+)
+
+// A form of ten million bytes gets an answer that its sender can read: a browser reads
+// none before it has sent all.
+func TestLargeFormIsExplained(t *testing.T) {
+	done := 0
+	s := newSite(t, webui.Config{}, nil)
+	server := httptest.NewServer(s.Handler(table(t, s, &done)))
+	defer server.Close()
+	body := "form_token=x&a=" + strings.Repeat("a", 10<<20)
+	for name, length := range map[string]int64{"of known length": int64(len(body)), "chunked": -1} {
+		t.Run(name, func(t *testing.T) {
+			// Only that no bytes are left tells that all was read: strings.Reader alone
+			// would have net/http set the length.
+			rest := strings.NewReader(body)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/form", struct{ io.Reader }{rest})
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.ContentLength = length
+			req.Header.Set("Content-Type", formType)
+			resp, err := server.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			page, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(page), "64 KiB") {
+				t.Errorf("%d %v: %s", resp.StatusCode, err, page)
+			}
+			if rest.Len() != 0 || done != 0 {
+				t.Errorf("%d bytes were not sent; acted %d times", rest.Len(), done)
+			}
+		})
+	}
+}
+
+// A proxy may change Host; what people use is configured, and counts as this site.
+func TestOriginBehindAProxy(t *testing.T) {
+	done := 0
+	s := newSite(t, webui.Config{PublicURL: "https://LLM.example.org"}, nil)
+	h := s.Handler(table(t, s, &done))
+	cookie := "__Host-llmgw=" + token43("ann")
+	for origin, code := range map[string]int{
+		"https://llm.example.org": 303, "http://10.0.0.5": 303, "http://llm.example.org": 403, "https://evil.example": 403, "https://llm.example.org.evil.example": 403,
+	} {
+		w := ask(h, "POST", "http://10.0.0.5/mine", "form_token=form-ann", "Cookie", cookie, "Content-Type", formType, "Origin", origin, "X-Forwarded-Host", "evil.example")
+		if w.Code != code {
+			t.Errorf("%s: %d, want %d", origin, w.Code, code)
+		}
+	}
+	// The name that is not __Host- is anybody's to set, so it counts for nothing.
+	if w := ask(h, "GET", "/mine", "", "Cookie", "llmgw="+token43("ann")); w.Code != 303 {
+		t.Errorf("a cookie without the prefix: %d", w.Code)
+	}
+	if w := ask(h, "POST", "/form", "form_token=x", "Content-Type", formType); !strings.Contains(w.Body.String(), "Cookies work at https://llm.example.org only.") {
+		t.Errorf("does not say where cookies work: %s", w.Body)
+	}
+}
+
+// The log says what went wrong and nothing that opens anything.
+func TestNoTokenInLogs(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, webui.Config{}, func(d *webui.Deps) {
+		d.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	faults := map[string]error{
+		"fault": errors.New("boom"), "down": &webui.Problem{Status: 503, Err: errDown}, "gone": context.Canceled,
+	}
+	h := s.Handler([]webui.Route{{Method: "GET", Path: "/link/{token}", Access: webui.Open, Handler: func(_ http.ResponseWriter, r *http.Request, _ webui.Visit) error {
+		if r.Header.Get("Fault") == "panic" {
+			panic("boom")
+		}
+		return faults[r.Header.Get("Fault")]
+	}}})
+	for _, fault := range []string{"fault", "down", "gone", "panic"} {
+		w := ask(h, "GET", "/link/SECRET", "", "Cookie", "llmgw="+token43("SESSION"), "Fault", fault)
+		if w.Code < 500 || strings.Contains(w.Body.String(), "boom") {
+			t.Errorf("%s: %d %s", fault, w.Code, w.Body)
+		}
+	}
+	for _, text := range []string{"boom", "/link/{token}", "the store is down"} {
+		if !strings.Contains(log.String(), text) {
+			t.Errorf("the log does not say %s: %s", text, &log)
+		}
+	}
+	if strings.Contains(log.String(), "SECRET") || strings.Contains(log.String(), "SESSION") {
+		t.Errorf("the log has a token: %s", &log)
+	}
+}
+
+// What was begun is not ended as if it were whole.
+func TestPanicAfterTheBegin(t *testing.T) {
+	s := newSite(t, webui.Config{}, nil)
+	server := httptest.NewUnstartedServer(s.Handler([]webui.Route{{Method: "GET", Path: "/", Access: webui.Open, Handler: func(w http.ResponseWriter, _ *http.Request, _ webui.Visit) error {
+		_, _ = io.WriteString(w, "the first half")
+		_ = http.NewResponseController(w).Flush()
+		panic("boom")
+	}}}))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Start()
+	defer server.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if page, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("half a page looks whole: %s", page)
+	}
+}
+
+// Two pages at a time have a buffer each, and no page has anything of another's.
+func TestPagesAreApart(t *testing.T) {
+	done := 0
+	s := newSite(t, webui.Config{}, nil)
+	h := s.Handler(table(t, s, &done))
+	want := ask(h, "GET", "/", "").Body.String()
+	end := make(chan string)
+	for i := range 8 {
+		go func() {
+			for range 50 {
+				ask(h, "GET", []string{"/mine", "/nothing", "/half", "/form"}[i%4], "", "Cookie", "llmgw="+token43("ann"))
+				if got := ask(h, "GET", "/", "").Body.String(); got != want {
+					end <- got
+					return
+				}
+			}
+			end <- want
+		}()
+	}
+	for range 8 {
+		if got := <-end; got != want {
+			t.Errorf("another page: %s", got)
+		}
+	}
+}
