@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -27,7 +28,8 @@ const (
 type chatPage struct {
 	Token  string
 	Keys   []keyRow
-	Models []string // of the first key; nil: they are typed
+	Models []string // of the first key
+	Typed  bool     // the model's name is typed: the list is not known, or too long to choose from
 }
 
 func (p *Portal) chat(w http.ResponseWriter, r *http.Request, v webui.Visit) error {
@@ -55,6 +57,7 @@ func (p *Portal) chat(w http.ResponseWriter, r *http.Request, v webui.Visit) err
 			return err
 		}
 	}
+	data.Typed = p.deps.Models == nil || len(data.Models) == chatModels
 	return p.page(w, r, http.StatusOK, "Chat", "chat.html", data)
 }
 
@@ -64,7 +67,8 @@ func (p *Portal) modelsOf(r *http.Request, who *account.Visitor, keyID string) (
 	if err != nil || p.deps.Models == nil {
 		return nil, err
 	}
-	list := p.deps.Models(id)
+	list := slices.Clone(p.deps.Models(id))
+	slices.Sort(list)
 	return list[:min(len(list), chatModels)], nil
 }
 

@@ -6,7 +6,7 @@
   const form = document.getElementById('chat');
   if (!form) return;
   const at = (id) => document.getElementById(id);
-  const key = at('key'), model = at('model'), models = at('models'), log = at('log');
+  const key = at('key'), model = at('model'), models = at('models') || model, log = at('log');
   const state = at('state'), text = at('text'), send = at('send'), stop = at('stop'), anew = at('anew');
   const token = form.elements.form_token.value;
   let messages = [];
@@ -134,6 +134,8 @@
     } catch (err) {
       if (err.name === 'AbortError') {
         if (running === mine) state.textContent = 'Stopped.';
+      } else if (err instanceof SyntaxError) {
+        failed = 'The answer cannot be read. Send your message again.';
       } else {
         failed = 'The gateway cannot be reached. Check your connection and send your message again.';
       }
@@ -183,13 +185,16 @@
       const answer = await fetch('/chat/models?key=' + encodeURIComponent(key.value), { redirect: 'error' });
       if (!answer.ok) throw new Error(String(answer.status));
       const list = (await answer.json()).models;
+      const before = model.value;
       models.replaceChildren(...list.map((name) => {
         const option = document.createElement('option');
         option.value = name;
+        if (models === model) option.textContent = name;
         return option;
       }));
-      if (!list.includes(model.value)) model.value = list[0] || '';
-      state.textContent = '';
+      if (list.includes(before)) model.value = before;
+      else model.value = list[0] || '';
+      state.textContent = list.length || models !== model ? '' : 'This key may use no model.';
     } catch {
       state.textContent = 'The models of this key are not known. Load the page again.';
     }
