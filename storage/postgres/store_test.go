@@ -79,3 +79,9 @@ func BenchmarkInsertUsage(b *testing.B) {
 	defer s.Close()
 	storagetest.BenchmarkInsertUsage(b, s)
 }
+
+func BenchmarkAccounts(b *testing.B) {
+	s := open(b, config(b))
+	defer s.Close()
+	storagetest.BenchmarkAccounts(b, s)
+}

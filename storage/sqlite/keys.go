@@ -13,11 +13,13 @@ import (
 
 const keyColumns = `id, hash, hint, name, owner, models, band, rpm, tpm, concurrency, budget_nanos, budget_period, budget_zone, tags, created_at, expires_at, revoked_at, replaces, lineage, may_explain, revision, account`
 
-// keyAnswer is what is read of a key: that of an account which may do nothing now is
+// What is read of a key, and from where: that of an account which may do nothing now is
 // suspended.
-const keyAnswer = keyColumns + `, ` + suspended
-
-const suspended = `(account IS NOT NULL AND NOT EXISTS (SELECT 1 FROM accounts WHERE accounts.id = keys.account AND accounts.state = 'approved'))`
+const (
+	keyAnswer = keyColumns + `, ` + suspended
+	keySource = ` FROM keys LEFT JOIN (SELECT id AS account_id, state AS account_state FROM accounts) AS whose ON account_id = account`
+	suspended = `(account IS NOT NULL AND account_state IS NOT 'approved')`
+)
 
 // unended chooses the keys that have not ended by a time.
 const unended = `revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)`
@@ -59,7 +61,7 @@ func insertKey(ctx context.Context, tx *sql.Tx, k storage.Key) error {
 }
 
 func keyByID(ctx context.Context, q querier, id string) (storage.Key, error) {
-	k, err := scanKey(q.QueryRowContext(ctx, `SELECT `+keyAnswer+` FROM keys WHERE id = ?`, id))
+	k, err := scanKey(q.QueryRowContext(ctx, `SELECT `+keyAnswer+keySource+` WHERE id = ?`, id))
 	if missing(err) {
 		err = noKey(id)
 	}
@@ -90,7 +92,7 @@ func (s *Store) CreateKey(ctx context.Context, k storage.Key, why storage.Audit)
 // keyThere reports whether a new key is there already, by an earlier try; another one
 // of its ID or hash is ErrExists.
 func keyThere(ctx context.Context, tx *sql.Tx, k storage.Key) (bool, error) {
-	there, err := scanKey(tx.QueryRowContext(ctx, `SELECT `+keyAnswer+` FROM keys WHERE id = ? OR hash = ?`, k.ID, k.Hash[:]))
+	there, err := scanKey(tx.QueryRowContext(ctx, `SELECT `+keyAnswer+keySource+` WHERE id = ? OR hash = ?`, k.ID, k.Hash[:]))
 	switch {
 	case err == nil && rows.SameKey(there, k):
 		return true, nil
@@ -116,7 +118,7 @@ func change(k storage.Key, why storage.Audit) (storage.Key, storage.Audit, error
 // KeyByHash implements [storage.Keys].
 func (s *Store) KeyByHash(ctx context.Context, h storage.KeyHash) (k storage.Key, err error) {
 	err = s.view(ctx, "key by hash", func(q *sql.DB) error {
-		k, err = scanKey(q.QueryRowContext(ctx, `SELECT `+keyAnswer+` FROM keys WHERE hash = ?`, h[:]))
+		k, err = scanKey(q.QueryRowContext(ctx, `SELECT `+keyAnswer+keySource+` WHERE hash = ?`, h[:]))
 		if missing(err) {
 			return fmt.Errorf("%w: no key of that hash", storage.ErrNotFound)
 		}
@@ -145,7 +147,7 @@ func (s *Store) ListKeys(ctx context.Context, q storage.KeyQuery) ([]storage.Key
 	return list(ctx, s, "list keys", q.Page, place[storage.Key]{
 		list: rows.Keys, texts: 1, after: "(created_at, id) < (?, ?)",
 		cursor: func(k *storage.Key) (time.Time, []string) { return k.CreatedAt, []string{k.ID} },
-	}, `SELECT `+keyAnswer+` FROM keys`, w, `ORDER BY created_at DESC, id DESC`, scanKey)
+	}, `SELECT `+keyAnswer+keySource, w, `ORDER BY created_at DESC, id DESC`, scanKey)
 }
 
 // UpdateKey implements [storage.Keys].

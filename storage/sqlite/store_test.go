@@ -55,3 +55,11 @@ func BenchmarkInsertUsage(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+func BenchmarkAccounts(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "llmgw.db"))
+	storagetest.BenchmarkAccounts(b, s)
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -53,7 +53,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 		err = errors.Join(
 			each(ctx, tx, scanMark, func(m dump.Mark) error { return d.Put(dump.Record{Mark: &m}) }, `SELECT name, at FROM marks ORDER BY name`),
 			each(ctx, tx, scanAccount, func(a storage.Account) error { return d.Put(dump.FromAccount(a)) }, `SELECT `+accountColumns+` FROM accounts ORDER BY id`),
-			each(ctx, tx, scanKey, func(k storage.Key) error { return d.Put(dump.FromKey(k)) }, `SELECT `+keyAnswer+` FROM keys ORDER BY id`),
+			each(ctx, tx, scanKey, func(k storage.Key) error { return d.Put(dump.FromKey(k)) }, `SELECT `+keyAnswer+keySource+` ORDER BY id`),
 			each(ctx, tx, scanAudit, func(a storage.Audit) error { return d.Put(dump.FromAudit(a)) }, `SELECT `+auditColumns+` FROM audit ORDER BY at, id`),
 			each(ctx, tx, scanBudget, func(b standing) error {
 				return d.Put(dump.FromBudget(b.budget, b.settled, b.granted, b.spent))

@@ -50,3 +50,64 @@ func BenchmarkInsertUsage(b *testing.B, s storage.Store) {
 	}
 	bench("batch=2000/ids=any", 2000, func(n int) string { return fmt.Sprintf("%08x-%d-%d", uint32(n)*2654435761, run, n) })
 }
+
+// BenchmarkAccounts asks a store of 1,000 accounts with ten keys and two sessions each
+// what the pages ask.
+func BenchmarkAccounts(b *testing.B, s storage.Store) {
+	ctx := b.Context()
+	const accounts, keys = 1000, 10
+	for n := range accounts {
+		a := simpleAccount(n)
+		ok(b, s.CreateAccount(ctx, a, 0, because(a.ID)))
+		for i := range keys {
+			k := accountKey(a.ID, i)
+			ok(b, s.CreateAccountKey(ctx, k, keys, because(k.ID)))
+		}
+		for i := range 2 {
+			ok(b, s.CreateSession(ctx, simpleSession(a.ID, 2*n+i), 20))
+		}
+	}
+	n := 0
+	ask := func(name string, f func() error) {
+		b.Run(fmt.Sprintf("%s/accounts=%d", name, accounts), func(b *testing.B) {
+			for b.Loop() {
+				n = (n + 7) % accounts
+				ok(b, f())
+			}
+		})
+	}
+	list := func(q storage.KeyQuery) func() error {
+		return func() error {
+			q.Limit = 10_000
+			got, _, err := s.ListKeys(ctx, q)
+			if err == nil && len(got) != accounts*keys {
+				return fmt.Errorf("%d keys", len(got))
+			}
+			return err
+		}
+	}
+	ask("Session", func() error {
+		_, _, err := s.Session(ctx, simpleSession("", 2*n).Hash, epoch, epoch)
+		return err
+	})
+	ask("TouchSession", func() error { return s.TouchSession(ctx, simpleSession("", 2*n).ID, epoch.Add(time.Hour)) })
+	ask("KeyByHash", func() error { _, err := s.KeyByHash(ctx, accountKey(simpleAccount(n).ID, 3).Hash); return err })
+	ask("KeysOfAccount", func() error {
+		_, _, err := s.ListKeys(ctx, storage.KeyQuery{Account: simpleAccount(n).ID})
+		return err
+	})
+	ask("ListKeys", list(storage.KeyQuery{}))
+	ask("ListKeysUsable", list(storage.KeyQuery{Usable: epoch}))
+	ask("ListAccounts", func() error {
+		_, _, err := s.ListAccounts(ctx, storage.AccountQuery{}, epoch)
+		return err
+	})
+	ask("RollupsOfAccount", func() error {
+		_, _, err := s.ListRollups(ctx, storage.RollupQuery{Grain: storage.GrainDay, Lineage: simpleAccount(n).ID})
+		return err
+	})
+	ask("TakeAttempt", func() error {
+		_, err := s.TakeAttempt(ctx, uint32(n), epoch.Add(time.Duration(n)*time.Hour), throttle()) //nolint:gosec // small
+		return err
+	})
+}
