@@ -79,9 +79,16 @@ func together(t testing.TB, open Open, times int, f func(s storage.Store, n int)
 	}
 	stores := []storage.Store{open(test), open(test)}
 	errs := make([]error, times)
-	var wg sync.WaitGroup
+	var wg, ready sync.WaitGroup
+	ready.Add(times)
 	for n := range times {
-		wg.Go(func() { errs[n] = f(stores[n%2], n) })
+		wg.Go(func() {
+			// Connections are made before, or each would come when the one before is done.
+			_, err := stores[n%2].ListModels(context.Background())
+			ready.Done()
+			ready.Wait()
+			errs[n] = errors.Join(err, f(stores[n%2], n))
+		})
 	}
 	wg.Wait()
 	return errs

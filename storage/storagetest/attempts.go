@@ -91,6 +91,10 @@ func testAccountsPrune(t *testing.T, open Open) {
 		ok(t, err)
 	}
 	ok(t, s.RedeemKeyLink(ctx, keyLink(1).Hash, epoch, simpleKey(7), because("open")))
+	back := simpleAccount(99) // has a key: it is not forgotten
+	ok(t, s.CreateAccount(ctx, back, 0, because(back.ID)))
+	ok(t, s.CreateAccountKey(ctx, accountKey(back.ID, 1), 9, because("key of it")))
+	change(t, s, back.ID, "pending again", func(a *storage.Account) { a.State = storage.AccountPending })
 	rows := len(auditOf(t, s))
 	left := func() []int {
 		t.Helper()
@@ -104,7 +108,7 @@ func testAccountsPrune(t *testing.T, open Open) {
 				links++
 			}
 		}
-		return []int{len(pending), len(sessions), links}
+		return []int{len(pending) - 1, len(sessions), links}
 	}
 	prune := func(what string, old storage.StaleAccounts, deleted int, more bool, want ...int) {
 		t.Helper()
@@ -132,7 +136,7 @@ func testAccountsPrune(t *testing.T, open Open) {
 	equal(t, "who was approved", a.State, storage.AccountApproved)
 	list, _, err := s.ListKeys(ctx, storage.KeyQuery{Usable: epoch})
 	ok(t, err)
-	equal(t, "keys", len(list), 2)
+	equal(t, "keys", len(list), 2) // one is suspended with its account
 	equal(t, "audit rows", len(auditOf(t, s)), rows)
 	sound(t, s)
 

@@ -147,6 +147,7 @@ func testKeyLinks(t *testing.T, open Open) {
 	equal(t, "audit rows", len(auditOf(t, s)), rows+2)
 
 	// Opened and taken back at once it is one of both.
+	rows = len(auditOf(t, s))
 	tally(t, together(t, open, 20, func(s storage.Store, n int) error {
 		if n%2 == 0 {
 			_, err := s.RevokeLink(context.Background(), keyLink(2).ID, at, because("take back"))
@@ -161,6 +162,7 @@ func testKeyLinks(t *testing.T, open Open) {
 	if made := len(list) - 3; made > 1 || (made == 1) != (l.Key != "") || l.UsedAt.IsZero() {
 		t.Errorf("%d keys of %+v", made, l)
 	}
+	equal(t, "audit rows of one that was opened or taken back", len(auditOf(t, s)), rows+1)
 	sound(t, s)
 }
 
@@ -170,6 +172,7 @@ func testResetLinks(t *testing.T, open Open) {
 	for n := range 3 {
 		ok(t, s.CreateLink(ctx, resetLink("acct-001", n), because(fmt.Sprint("reset ", n))))
 	}
+	ok(t, s.CreateLink(ctx, resetLink("acct-001", 5), because("reset 5")))
 	ok(t, s.CreateLink(ctx, resetLink("acct-002", 3), because("reset another")))
 	ok(t, s.CreateLink(ctx, keyLink(4), because("key")))
 	ok(t, s.CreateSession(ctx, simpleSession("acct-001", 1), 5))
@@ -197,6 +200,10 @@ func testResetLinks(t *testing.T, open Open) {
 	ok(t, err)
 	equal(t, "after refusals", a, before)
 
+	_, err = s.RevokeLink(ctx, resetLink("", 5).ID, epoch, because("take back"))
+	ok(t, err)
+	rows++
+
 	// Of all that it was sent one opens, once.
 	done, refused := tally(t, together(t, open, 50, func(s storage.Store, n int) error {
 		_, err := s.RedeemResetLink(context.Background(), resetLink("", n%3).Hash, at, fmt.Sprint("new ", n), because(fmt.Sprint("open ", n)))
@@ -219,7 +226,10 @@ func testResetLinks(t *testing.T, open Open) {
 		ok(t, err)
 		equal(t, "when it was used", l.UsedAt, at)
 	}
-	l, err := s.Link(ctx, resetLink("", 3).Hash)
+	l, err := s.Link(ctx, resetLink("", 5).Hash)
+	ok(t, err)
+	equal(t, "when another was taken back", l.UsedAt, epoch)
+	l, err = s.Link(ctx, resetLink("", 3).Hash)
 	ok(t, err)
 	equal(t, "another's link", l.UsedAt.IsZero(), true)
 	_, _, err = s.Session(ctx, simpleSession("", 1).Hash, epoch, epoch)
@@ -236,5 +246,18 @@ func testResetLinks(t *testing.T, open Open) {
 	ok(t, err)
 	equal(t, "as it is then", a, kept)
 	equal(t, "state and password", []any{a.State, a.Password}, []any{storage.AccountSuspended, "newest"})
+
+	// Opened and taken back at once it is one of both.
+	ok(t, s.CreateLink(ctx, resetLink("acct-002", 6), because("reset 6")))
+	rows = len(auditOf(t, s))
+	tally(t, together(t, open, 20, func(s storage.Store, n int) error {
+		if n%2 == 0 {
+			_, err := s.RevokeLink(context.Background(), resetLink("", 6).ID, at, because("take back 6"))
+			return err
+		}
+		_, err := s.RedeemResetLink(context.Background(), resetLink("", 6).Hash, at, "last", because("open 6"))
+		return err
+	}), storage.ErrConflict)
+	equal(t, "audit rows of one that was opened or taken back", len(auditOf(t, s)), rows+1)
 	sound(t, s)
 }
