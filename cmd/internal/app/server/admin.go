@@ -22,7 +22,7 @@ func newMetricsMux(e *exposer, h *health) *http.ServeMux {
 // newAdminMux adds what only operators on this machine may see. pprof stands
 // here alone, because the heap holds keys and prompts. decisions is nil where the
 // data plane remembers none.
-func newAdminMux(e *exposer, h *health, decisions http.Handler, m management) http.Handler {
+func newAdminMux(e *exposer, h *health, decisions http.Handler, m management, pages adminPages) http.Handler {
 	mux := newMetricsMux(e, h)
 	if decisions != nil {
 		mux.Handle("GET /debug/decisions", decisions)
@@ -36,6 +36,7 @@ func newAdminMux(e *exposer, h *health, decisions http.Handler, m management) ht
 	for _, path := range m.paths {
 		mux.Handle(path, m.handler)
 	}
+	pages.mount(mux)
 	// A page in a browser on this machine can send requests here, too. What it
 	// says about itself cannot be forged from there.
 	return onlyLocal(http.NewCrossOriginProtection().Handler(mux))

@@ -18,7 +18,8 @@ type management struct {
 	paths   []string
 }
 
-// apiModule builds the management API over what the graph has.
+// apiModule builds the services of the management API over what the graph has, and the
+// API over them.
 func apiModule() fx.Option {
 	type parts struct {
 		fx.In
@@ -32,13 +33,13 @@ func apiModule() fx.Option {
 		Config  config.Config
 		Log     *slog.Logger
 	}
-	return fx.Module("api", fx.Provide(func(p parts) (management, error) {
+	services := func(p parts) (api.Deps, error) {
 		deps := api.Deps{Routes: p.Routes, Logger: p.Log}
 		if !p.Config.Router {
 			deps.Models = p.Models
 		}
 		if err := p.Govern.services(&deps, p.Config, p.People, p.Listen); err != nil {
-			return management{}, err
+			return api.Deps{}, err
 		}
 		if p.Store != nil {
 			deps.Audit = gatewayapi.Audit{Store: p.Store.store}
@@ -47,6 +48,9 @@ func apiModule() fx.Option {
 			deps.Nodes = p.Control.plane.Nodes()
 			deps.Placement = p.Control.placement(deps.Models)
 		}
-		return management{handler: api.NewHandler(deps), paths: api.Paths()}, nil
+		return deps, nil
+	}
+	return fx.Module("api", fx.Provide(services, func(deps api.Deps) management {
+		return management{handler: api.NewHandler(deps), paths: api.Paths()}
 	}))
 }

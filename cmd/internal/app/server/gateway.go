@@ -9,6 +9,7 @@ import (
 	"github.com/llmgw/llmgw/cmd/internal/app"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 	"github.com/llmgw/llmgw/fleet/api"
+	"github.com/llmgw/llmgw/fleet/console"
 	"github.com/llmgw/llmgw/router/gateway"
 	"github.com/llmgw/llmgw/router/gateway/gatewayapi"
 )
@@ -24,6 +25,7 @@ func gatewayModule() fx.Option {
 			},
 			func(g *gateway.Gateway) dataPlane { return plane{g} },
 			func(g *gateway.Gateway) api.Routes { return gatewayapi.Routes{Gateway: g} },
+			func(g *gateway.Gateway) console.Traffic { return gatewayapi.Traffic{Gateway: g} },
 		),
 		actor(func(g *gateway.Gateway) Actor { return Actor{Name: "gateway", Stage: StageGateway, Run: g.Run} }),
 	)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -10,13 +11,16 @@ import (
 	"github.com/llmgw/llmgw/auth/portal"
 	"github.com/llmgw/llmgw/auth/webui"
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
+	"github.com/llmgw/llmgw/fleet/api"
+	"github.com/llmgw/llmgw/fleet/console"
 )
 
 // pages are what people see in a browser on the client listener. They need no key,
 // since they have guards of their own.
 type pages struct {
-	mounts []mount
-	exempt []string // what needs no key for them, as auth.NewExempt reads it
+	mounts  []mount
+	console *console.Console // nil: nobody can look at it here
+	exempt  []string         // what needs no key for them, as auth.NewExempt reads it
 }
 
 // mount is what is served besides the data plane, and where: for requests whose path is
@@ -27,16 +31,30 @@ type mount struct {
 	handler http.Handler
 }
 
+// pageParts are what pages are made of.
+type pageParts struct {
+	fx.In
+	Config   config.Config
+	People   *people
+	Govern   *governance
+	Plane    dataPlane
+	Services api.Deps
+	Traffic  console.Traffic `optional:"true"` // a data plane without a gateway tells none
+	Log      *slog.Logger
+}
+
 // newPages builds the landing page and, where people can sign in, all that they can
 // open then.
-func newPages(cfg config.Config, who *people, g *governance, plane dataPlane, log *slog.Logger) (*pages, error) {
-	look := webui.Deps{Assets: portal.Assets(), Logger: log}
+func newPages(parts pageParts) (*pages, error) {
+	cfg, plane := parts.Config, parts.Plane
+	look := webui.Deps{Assets: portal.Assets(), Logger: parts.Log}
 	deps := portal.Deps{SignUp: cfg.Accounts.SignUp}
 	offered := portal.NavConfig{}
 	if cfg.HasPages() {
-		look.Sessions = portal.Sessions(who.accounts)
-		deps.Accounts, deps.Budgets, deps.Plane, deps.Models = who.accounts, g.store, plane, usable(plane)
-		offered = portal.NavConfig{SignIn: true, SignUp: cfg.Accounts.SignUp, Chat: true}
+		accounts := parts.People.accounts
+		look.Sessions = portal.Sessions(accounts)
+		deps.Accounts, deps.Budgets, deps.Plane, deps.Models = accounts, parts.Govern.store, plane, usable(plane)
+		offered = portal.NavConfig{SignIn: true, SignUp: cfg.Accounts.SignUp, Chat: true, Console: true}
 	}
 	look.Nav = portal.Nav(offered)
 	site, err := webui.New(cfg.Portal.Pages, look)
@@ -48,17 +66,38 @@ func newPages(cfg config.Config, who *people, g *governance, plane dataPlane, lo
 	if err != nil {
 		return nil, err
 	}
+	out := new(pages)
 	routes := p.Routes()
-	exempt := site.Exempt(routes)
 	if cfg.HasPages() {
-		// That there is nothing below these is said by a page, too.
-		exempt = append(exempt, "GET /profile/", "HEAD /profile/")
+		shown := consoleDeps(parts.Services, parts.Traffic, parts.Log)
+		shown.Site, shown.Users = site, parts.Services.Users
+		shown.Extras.Elsewhere = &console.Elsewhere{Admin: cfg.AdminListen, Metrics: cfg.MetricsListen}
+		if out.console, err = console.New(cfg.Console, shown); err != nil {
+			return nil, err
+		}
+		routes = append(routes, out.console.Routes(webui.Admin)...)
 	}
-	at, err := auth.NewExempt(exempt...)
+	out.exempt = site.Exempt(routes)
+	if cfg.HasPages() {
+		// That there is nothing below these is said by a page, too; below the console's
+		// to those who cannot open it in the same words.
+		out.exempt = append(out.exempt, "GET /profile/", "HEAD /profile/", "GET "+console.Root, "HEAD "+console.Root)
+	}
+	at, err := auth.NewExempt(out.exempt...)
 	if err != nil {
 		return nil, err
 	}
-	return &pages{[]mount{{at, site.Handler(routes)}}, exempt}, nil
+	out.mounts = []mount{{at, site.Handler(routes)}}
+	return out, nil
+}
+
+// run keeps the console's rates, until ctx is done.
+func (p *pages) run(ctx context.Context) error {
+	if p.console == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return p.console.Run(ctx)
 }
 
 // usable says which models an identity may use, by their names; nil where that is not
@@ -79,5 +118,8 @@ func usable(plane dataPlane) func(*auth.Identity) []string {
 	}
 }
 
-// pagesModule builds the pages.
-func pagesModule() fx.Option { return fx.Module("pages", fx.Provide(newPages)) }
+// pagesModule builds the pages, and runs what they show.
+func pagesModule() fx.Option {
+	return fx.Module("pages", fx.Provide(newPages),
+		actor(func(p *pages) Actor { return Actor{Name: "pages", Stage: StageGateway, Run: p.run} }))
+}

@@ -44,6 +44,8 @@ func TestExemptPaths(t *testing.T) {
 		"/link/" + token: {"GET", "HEAD", "POST"}, "/link/": {"GET", "HEAD", "POST"}, "/reset/" + token: {"GET", "HEAD", "POST"},
 		"/chat": {"GET", "HEAD"}, "/chat/models": {"GET", "HEAD"}, "/chat/completions": {"POST"},
 		"/assets/": {"GET", "HEAD"}, "/assets/style.css": {"GET", "HEAD"}, "/health": {"GET", "HEAD"}, "/ready": {"GET", "HEAD"},
+		"/admin": {"GET", "HEAD"}, "/admin/": {"GET", "HEAD"}, "/admin/accounts": {"GET", "HEAD"}, "/admin/nothing": {"GET", "HEAD"},
+		"//admin/": nil, "/Admin/": nil, "/admin//nodes": nil, "/%61dmin/": nil, "/adminx": nil,
 		"/link": nil, "/reset": nil, "/assets": nil, "/profile/": {"GET", "HEAD"}, "/chat/": nil, "/login/": nil, "/signup/x": nil,
 		"/v1/models": nil, "/v1/chat/completions": nil, "/metrics": nil, "/debug/pprof/": nil, "/llmgw.api.v1.UserService/ListUsers": nil, "/console/": nil,
 		"//": nil, "//login": nil, "/./login": nil, "/x/../login": nil, "/LOGIN": nil, "/login%2f": nil, "/%6cogin": nil, "/login;a": nil,

@@ -124,6 +124,7 @@ func options(opts Options, plane fx.Option) fx.Option {
 		listenersModule(),
 		clientModule(opts.Serving),
 		apiModule(),
+		consoleModule(),
 		operatorsModule(),
 		reloadModule(opts.Reload),
 	)
@@ -186,13 +187,13 @@ func clientModule(serving func(Addresses)) fx.Option {
 
 func operatorsModule() fx.Option {
 	return fx.Module("operators",
-		actor(func(l *listeners, p dataPlane, e *exposer, h *health, m management, reg *registry, log *slog.Logger) Actor {
+		actor(func(l *listeners, p dataPlane, e *exposer, h *health, m management, pages adminPages, reg *registry, log *slog.Logger) Actor {
 			e.expose(reg)
 			var decisions http.Handler
 			if d, ok := p.(interface{ DecisionsHandler() http.Handler }); ok {
 				decisions = d.DecisionsHandler()
 			}
-			return operators("admin listener", func() net.Listener { return l.admin }, newAdminMux(e, h, decisions, m), log)
+			return operators("admin listener", func() net.Listener { return l.admin }, newAdminMux(e, h, decisions, m, pages), log)
 		}),
 		actor(func(l *listeners, e *exposer, h *health, log *slog.Logger) Actor {
 			return operators("metrics listener", func() net.Listener { return l.metricsOnly }, newMetricsMux(e, h), log)

@@ -16,6 +16,7 @@ import (
 	"github.com/llmgw/llmgw/auth/usage"
 	"github.com/llmgw/llmgw/cmd/internal/config/logging"
 	"github.com/llmgw/llmgw/engines/plugin"
+	"github.com/llmgw/llmgw/fleet/console"
 	"github.com/llmgw/llmgw/fleet/controlplane"
 	"github.com/llmgw/llmgw/fleet/feed"
 	"github.com/llmgw/llmgw/router/gateway"
@@ -83,6 +84,9 @@ type Config struct {
 	Portal Portal `yaml:"portal"`
 	// Landing is the page at / of the client listener, which needs no key.
 	Landing portal.Config `yaml:"landing"`
+	// Console is the operators' pages, at /admin/ for those whom `llmgw users admin`
+	// names, and on the admin listener.
+	Console console.Config `yaml:"console"`
 	// Gateway is the data plane; its keys stand at the top of the file.
 	Gateway gateway.Config `yaml:",inline"`
 
@@ -165,6 +169,7 @@ func DefaultConfig() Config {
 		Accounts: account.DefaultConfig(),
 		Portal:   DefaultPortal(),
 		Landing:  portal.DefaultConfig(),
+		Console:  console.DefaultConfig(),
 		Gateway:  gateway.DefaultConfig(),
 	}
 }
@@ -189,6 +194,7 @@ func (c Config) Validate() error {
 		under("accounts.", c.Accounts.Validate()),
 		under("portal.", c.Portal.Pages.Validate()),
 		under("landing.", c.Landing.Validate()),
+		under("console.", c.Console.Validate()),
 		c.Gateway.Validate(),
 	)
 }

@@ -97,7 +97,7 @@ func TestMisroutingIsRefused(t *testing.T) {
 			`f.yaml:7: admission.bands[1].saturation_ceiling: -1 is out of range; want 0 to 1, or more than 1 for a band that never waits`,
 		}},
 		{"sections of later versions", "mirror: {dir: x}", []string{
-			`f.yaml:1: mirror: unknown key; known here are listen, admin_listen, metrics_listen, agent_listen, agent_tls, control, plugins, routers, follow, tls, http, shutdown, log, store, auth, limits, usage, accounts, portal, landing, router, admission, on_demand, scoring, prefix, recorder, models, endpoints`,
+			`f.yaml:1: mirror: unknown key; known here are listen, admin_listen, metrics_listen, agent_listen, agent_tls, control, plugins, routers, follow, tls, http, shutdown, log, store, auth, limits, usage, accounts, portal, landing, console, router, admission, on_demand, scoring, prefix, recorder, models, endpoints`,
 		}},
 		{"a control plane that cannot be", "agent_listen: 7443\nagent_tls: {cert_file: a}\ncontrol: {heartbeat: 10s, cluster: a/b}", []string{
 			`f.yaml:1: agent_listen: 7443 is a number; want ":7443"`,
