@@ -135,14 +135,14 @@ func modelText(models []string) string {
 }
 
 func keyFields(typed account.KeySpec, faults map[string]string) []webui.Field {
-	return []webui.Field{
+	return focused([]webui.Field{
 		{Name: "name", Label: "Name", Value: typed.Name, Max: 256, Required: true, Help: "What you will know it by.", Error: faults["name"]},
 		{Name: "models", Label: "Models", Value: strings.Join(typed.Models, ", "), Max: 4096, Help: "Such as a, b*. Empty: all you may use.", Error: faults["models"]},
 		{
 			Name: "expires", Label: "Ends", Value: typed.Expires, Help: "When it stops to work by itself.", Error: faults["expires"],
 			Options: []webui.Option{{Value: "1d", Label: "in a day"}, {Value: "7d", Label: "in a week"}, {Value: "30d", Label: "in 30 days"}, {Value: "90d", Label: "in 90 days"}, {Value: "365d", Label: "in a year"}, {Value: "never", Label: "never"}},
 		},
-	}
+	})
 }
 
 // seen names the keys that an account has, in a text that a form carries.

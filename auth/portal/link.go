@@ -64,7 +64,7 @@ func (p *Portal) resetPage(w http.ResponseWriter, r *http.Request, v webui.Visit
 	}
 	return p.page(w, r, status, "Set a new password", "reset.html", linkPage{
 		Token: token, Expires: info.ExpiresAt, Alert: alert,
-		Fields: []webui.Field{passwordField("password", "New password", "new-password", passwordHelp, fault)},
+		Fields: focused([]webui.Field{passwordField("password", "New password", "new-password", passwordHelp, fault)}),
 	})
 }
 

@@ -33,6 +33,18 @@ type form struct {
 	Action  string
 }
 
+// focused puts the cursor into the first field with a fault; without one it leaves it
+// where it is.
+func focused(fields []webui.Field) []webui.Field {
+	for i := range fields {
+		if fields[i].Error != "" {
+			fields[i].Focus = true
+			break
+		}
+	}
+	return fields
+}
+
 func passwordField(name, label, autocomplete, help, fault string) webui.Field {
 	f := webui.Field{Name: name, Label: label, Type: "password", Autocomplete: autocomplete, Required: true, Help: help, Error: fault}
 	if autocomplete == "new-password" {
@@ -64,7 +76,7 @@ func (p *Portal) signUpPage(w http.ResponseWriter, r *http.Request, v webui.Visi
 	field.Help = "You sign in with it, and an operator knows you by it. Nothing is sent to it."
 	return p.page(w, r, status, "Sign up", "signup.html", form{
 		Token: token, Alert: alert,
-		Fields: []webui.Field{field, passwordField("password", "Password", "new-password", passwordHelp, passwordFault)},
+		Fields: focused([]webui.Field{field, passwordField("password", "Password", "new-password", passwordHelp, passwordFault)}),
 	})
 }
 

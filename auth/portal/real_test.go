@@ -43,8 +43,8 @@ func newReality(t *testing.T) *reality {
 		}
 	})
 	models := auth.Models{
-		Version: 1, Names: func() []string { return []string{"small", "large"} },
-		Resolve: func(name string) (string, bool) { return name, name == "small" || name == "large" },
+		Version: 1, Names: func() []string { return []string{"mimir-7b", "gaia-70b"} },
+		Resolve: func(name string) (string, bool) { return name, name == "mimir-7b" || name == "gaia-70b" },
 	}
 	issuer, err := auth.NewIssuer(auth.IssuerDeps{Keys: re.store, Bands: []string{"default"}, Models: func() auth.Models { return models }})
 	if err != nil {
@@ -115,7 +115,7 @@ func TestReality(t *testing.T) {
 	wantCode(t, page, 200, "You have no key yet")
 	form := url.Values{"form_token": {value(t, page.Body.String(), "form_token")}, "seen": {value(t, page.Body.String(), "seen")}, "name": {"notebook"}, "models": {"gone"}, "expires": {"30d"}}
 	wantCode(t, b.send("/profile/keys", form), 422, `id="f-models-error"`)
-	form.Set("models", "small")
+	form.Set("models", "mimir-7b")
 	made := b.send("/profile/keys", form)
 	wantCode(t, made, 200, "Copy it now")
 	secret := secretOf(t, made.Body.String())
@@ -126,6 +126,13 @@ func TestReality(t *testing.T) {
 	wantCode(t, b.get("/profile"), 200, "notebook", "1 in use, of 10")
 	wantCode(t, b.get("/profile/usage"), 200, "0.00 of 5.00", "1 of 10")
 	wantCode(t, b.get("/profile/sessions"), 200, "Firefox on Windows", "192.0.2.1")
+
+	landing := b.get("/").Body.String()
+	for _, data := range []string{"mimir", "gaia", "notebook"} {
+		if strings.Contains(landing, data) {
+			t.Errorf("the landing page has data: %s", data)
+		}
+	}
 
 	keys, _, err := re.store.ListKeys(t.Context(), storage.KeyQuery{})
 	if err != nil || len(keys) != 1 {
@@ -138,7 +145,7 @@ func TestReality(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 	}
-	wantCode(t, b.get("/chat"), 200, `value="small"`)
+	wantCode(t, b.get("/chat"), 200, `value="mimir-7b"`)
 	wantCode(t, b.say(b.token(t, "/chat", ""), strings.ReplaceAll(hello, "key_00000", keys[0].ID)), 200)
 
 	wantTo(t, b.post(t, "/profile", "/profile/keys/revoke", "id", keys[0].ID), "/profile")
@@ -167,7 +174,7 @@ func TestRealLinks(t *testing.T) {
 	re := newReality(t)
 	b := &browser{h: re.h, cookies: map[string]string{}, header: http.Header{}}
 	by := auth.By{Actor: "cli:root@test"}
-	link, err := re.service.KeyLink(t.Context(), auth.Spec{Name: "handed over", Models: []string{"large"}}, 0, by)
+	link, err := re.service.KeyLink(t.Context(), auth.Spec{Name: "handed over", Models: []string{"gaia-70b"}}, 0, by)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +182,7 @@ func TestRealLinks(t *testing.T) {
 		wantCode(t, b.get("/link/"+link.Token), 200, "Show the key")
 	}
 	made := b.post(t, "/link/"+link.Token, "/link/"+link.Token)
-	wantCode(t, made, 200, "handed over", "large")
+	wantCode(t, made, 200, "handed over", "gaia-70b")
 	if !re.opens(t, secretOf(t, made.Body.String())) {
 		t.Error("the key opens nothing")
 	}

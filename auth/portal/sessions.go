@@ -48,10 +48,10 @@ func (p *Portal) sessionsPage(w http.ResponseWriter, r *http.Request, v webui.Vi
 	}
 	data := sessionsPage{
 		Token: token, Note: note, Alert: alert, Address: who.Account.Address,
-		Fields: []webui.Field{
+		Fields: focused([]webui.Field{
 			passwordField("current", "Present password", "current-password", "", currentFault),
 			passwordField("next", "New password", "new-password", passwordHelp, nextFault),
-		},
+		}),
 	}
 	data.More = max(0, len(list)-sessionsShown)
 	for _, s := range list[:len(list)-data.More] {
