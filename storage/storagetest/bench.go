@@ -90,7 +90,11 @@ func BenchmarkAccounts(b *testing.B, s storage.Store) {
 		_, _, err := s.Session(ctx, simpleSession("", 2*n).Hash, epoch, epoch)
 		return err
 	})
-	ask("TouchSession", func() error { return s.TouchSession(ctx, simpleSession("", 2*n).ID, epoch.Add(time.Hour)) })
+	at := epoch.Add(time.Hour)
+	ask("TouchSession", func() error {
+		at = at.Add(time.Microsecond)
+		return s.TouchSession(ctx, simpleSession("", 2*n).ID, at)
+	})
 	ask("KeyByHash", func() error { _, err := s.KeyByHash(ctx, accountKey(simpleAccount(n).ID, 3).Hash); return err })
 	ask("KeysOfAccount", func() error {
 		_, _, err := s.ListKeys(ctx, storage.KeyQuery{Account: simpleAccount(n).ID})

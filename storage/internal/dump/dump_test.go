@@ -22,6 +22,9 @@ func FuzzReader(f *testing.F) {
 	f.Add(whole[:len(whole)/2])
 	f.Add([]byte(`{"format":"llmgw-store","version":1,"schema":1}` + "\n" + `{"end":true,"lines":0,"sha256":"x"}`))
 	f.Add([]byte(`{"format":"llmgw-store","version":1}` + "\n" + `{"key":null}` + "\n"))
+	f.Add([]byte(`{"format":"llmgw-store","version":5}` + "\n" +
+		`{"account":{"id":"a","address":"a@b","password":"$","state":"approved","allowance":{"models":["x"],"limits":{},"budget":{"nanos":1,"period":"day"},"keys":1},"created_at":1,"revision":1}}` + "\n" +
+		`{"link":{"id":"l","hash":"00","kind":"key","spec":{"owner":"x"},"created_at":1,"expires_at":2,"used_at":1,"key":"k"}}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := dump.NewReader(bytes.NewReader(text))
 		for n := 0; err == nil; n++ {
