@@ -251,6 +251,8 @@ type placementView struct {
 	Need      string
 	Memory    string
 	Weights   string
+	Looking   bool   // nodes look for the weights, and not all have answered
+	Host      string // of its machine's own memory; empty: not known
 	Classes   []memoryRow
 	Replicas  []explainedRow
 	More      int // replicas that are left out
@@ -293,11 +295,20 @@ func (c *Console) model(w http.ResponseWriter, r *http.Request, _ webui.Visit) e
 		return none("model", name, Root+"models")
 	}
 	m := all[i]
+	l, page := asked(r, "nodes", param{"name", m.name})
+	var placement *placementView
+	if m.placed != nil {
+		if e, ok := ask(r.Context(), c, &missing, "why it is placed so", c.deps.Placement.ExplainPlacement, &apipb.ExplainPlacementRequest{Model: m.name}); ok {
+			placement = c.explained(e, &l, page)
+			if e.GetModel() != nil { // what the page says of the model is of the moment of its reasons
+				m.placed, at = e.GetModel(), e.GetAt()
+			}
+		}
+	}
 	v := modelView{
-		Name: m.name, State: m.status(m.rank(at)), Full: fullBar(m.placed.GetScaling()),
+		Name: m.name, State: m.status(m.rank(at)), Full: fullBar(m.placed.GetScaling()), Facts: c.modelFacts(m, at), Placement: placement, List: l,
 		Troubles: first(append(slices.Clone(m.entry.GetSetAside()), modelTroubles(m.placed, at)...), mostParts, ""),
 	}
-	v.Facts = c.modelFacts(m, at)
 	if m.entry != nil {
 		if d, ok := ask(r.Context(), c, &missing, "the model's entry", c.deps.Models.GetModel, &apipb.GetModelRequest{Name: m.name}); ok {
 			v.Prices = short(prices(d.GetDefinition()), 4<<10)
@@ -306,13 +317,6 @@ func (c *Console) model(w http.ResponseWriter, r *http.Request, _ webui.Visit) e
 	if c.history != nil {
 		v.Chart = requestChart(c.history.course(ofModel(m.name)), "Requests for it, of this server's router")
 	}
-	l, page := asked(r, "nodes", param{"name", m.name})
-	if m.placed != nil {
-		if e, ok := ask(r.Context(), c, &missing, "why it is placed so", c.deps.Placement.ExplainPlacement, &apipb.ExplainPlacementRequest{Model: m.name}); ok {
-			v.Placement = c.explained(e, &l, page)
-		}
-	}
-	v.List = l
 	return c.show(w, r, "model.html", "Model "+m.name, missing, v)
 }
 
@@ -458,10 +462,11 @@ func (v *placementView) memory(m *apipb.MemoryNeed) {
 		v.Weights = telling.Weights(m.GetWeights())
 	case m.GetWeightsMissing() != "":
 		v.Weights = "not known: " + m.GetWeightsMissing()
-	case m.GetLooking():
-		v.Weights = "nodes are looking, and not all have answered"
 	}
-	v.Weights = short(v.Weights, 2*maxText)
+	v.Weights, v.Looking = short(v.Weights, 2*maxText), m.GetLooking()
+	if m.HostBytes != nil {
+		v.Host = telling.Memory(m.HostBytes)
+	}
 	for _, k := range m.GetClasses()[:min(len(m.GetClasses()), mostTroubles)] {
 		row := memoryRow{
 			Class: cmp.Or(k.GetClass(), "any"), Size: telling.Memory(k.CardBytes), Need: telling.Memory(k.NeedBytes), Estimate: telling.Memory(k.EstimateBytes),

@@ -65,6 +65,7 @@ func (u *used) add(s *apipb.UsageSum) {
 // added is the usage of a span, added up.
 type added struct {
 	at      time.Time // when it was
+	tried   time.Time // when that was done last, also where it failed
 	took    time.Duration
 	total   used
 	byTime  []used // the oldest first
@@ -102,14 +103,14 @@ func (s *sums) run(ctx context.Context) {
 			begun := s.deps.Now()
 			a := s.add(ctx, p, begun)
 			a.at = s.deps.Now()
-			a.took = a.at.Sub(begun)
+			a.tried, a.took = a.at, a.at.Sub(begun)
 			s.mu.Lock()
 			// What was is better than nothing, but not for ever.
 			if old := s.have[p.Name]; a.err == nil || old == nil || a.at.Sub(old.at) > time.Hour {
 				s.have[p.Name] = a
 			} else {
 				failed := *old
-				failed.err = a.err
+				failed.err, failed.tried, failed.took = a.err, a.tried, a.took
 				s.have[p.Name] = &failed
 			}
 			close(s.busy[p.Name])
@@ -124,7 +125,7 @@ func (s *sums) run(ctx context.Context) {
 func (s *sums) get(ctx context.Context, p span) (a *added, coming bool) {
 	s.mu.Lock()
 	a = s.have[p.Name]
-	if a != nil && s.deps.Now().Sub(a.at) < max(s.cfg.UsageFresh, 20*a.took) {
+	if a != nil && s.deps.Now().Sub(a.tried) < max(s.cfg.UsageFresh, 20*a.took) {
 		s.mu.Unlock()
 		return a, false
 	}

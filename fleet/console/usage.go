@@ -48,7 +48,10 @@ func (c *Console) usage(w http.ResponseWriter, r *http.Request, _ webui.Visit) e
 	if by != "owner" && by != "model" {
 		by = "day"
 	}
-	what := map[string]string{"day": "days", "owner": "owners", "model": "models"}[by]
+	what := by + "s"
+	if by == "day" && p.grain == apipb.UsageGrain_USAGE_GRAIN_HOUR {
+		what = "hours"
+	}
 	l, page := asked(r, what, param{"of", p.Name}, param{"by", by})
 	v := usageView{ByTime: by == "day", Hours: p.grain == apipb.UsageGrain_USAGE_GRAIN_HOUR}
 	for _, s := range all {
