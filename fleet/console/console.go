@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -19,8 +21,13 @@ import (
 //go:embed views/*.html
 var viewFiles embed.FS
 
-// Root is the path of the console, and of its first page.
-const Root = "/admin/"
+// Root is where the console is on the port that clients use, and LocalRoot on a listener
+// that only operators reach: there paths below /admin/ are an API's, and one path is
+// never both.
+const (
+	Root      = "/admin/"
+	LocalRoot = "/console/"
+)
 
 // Console is the operators' pages of one listener. Its methods may be called
 // concurrently.
@@ -40,6 +47,10 @@ func New(cfg Config, deps Deps) (*Console, error) {
 	if deps.Site == nil {
 		return nil, errors.New("console: Deps.Site is nil; want the look of the pages, which webui.New makes")
 	}
+	deps.Root = cmp.Or(deps.Root, Root)
+	if deps.Root == "/" || path.Clean(deps.Root)+"/" != deps.Root || strings.ContainsAny(deps.Root, "{}%?# ") || deps.Root[0] != '/' {
+		return nil, fmt.Errorf("console: Deps.Root is %q; want a path that begins and ends with a slash, such as %s", deps.Root, Root)
+	}
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
@@ -51,7 +62,7 @@ func New(cfg Config, deps Deps) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	if c.views, err = deps.Site.Views(files, funcs(), "*.html"); err != nil {
+	if c.views, err = deps.Site.Views(files, funcs(deps.Root), "*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	if deps.Traffic != nil {
@@ -107,28 +118,28 @@ type entry struct {
 
 // pages are the pages that there is anything to show on.
 func (c *Console) pages() []entry {
-	out := []entry{{label: "Overview", path: Root, handle: c.overview}}
+	out := []entry{{label: "Overview", path: c.deps.Root, handle: c.overview}}
 	add := func(there bool, e ...entry) {
 		if there {
 			out = append(out, e...)
 		}
 	}
 	add(c.deps.Nodes != nil,
-		entry{label: "Nodes", path: Root + "nodes", handle: c.nodes},
-		entry{path: Root + "node", of: Root + "nodes", handle: c.node})
-	add(c.deps.Placement != nil, entry{label: "Fabrics", path: Root + "fabrics", handle: c.fabrics})
+		entry{label: "Nodes", path: c.deps.Root + "nodes", handle: c.nodes},
+		entry{path: c.deps.Root + "node", of: c.deps.Root + "nodes", handle: c.node})
+	add(c.deps.Placement != nil, entry{label: "Fabrics", path: c.deps.Root + "fabrics", handle: c.fabrics})
 	add(c.deps.Placement != nil || c.deps.Models != nil,
-		entry{label: "Models", path: Root + "models", handle: c.models},
-		entry{path: Root + "model", of: Root + "models", handle: c.model})
+		entry{label: "Models", path: c.deps.Root + "models", handle: c.models},
+		entry{path: c.deps.Root + "model", of: c.deps.Root + "models", handle: c.model})
 	add(c.deps.Placement != nil,
-		entry{label: "Replicas", path: Root + "replicas", handle: c.replicas},
-		entry{path: Root + "replica", of: Root + "replicas", handle: c.replica})
+		entry{label: "Replicas", path: c.deps.Root + "replicas", handle: c.replicas},
+		entry{path: c.deps.Root + "replica", of: c.deps.Root + "replicas", handle: c.replica})
 	add(c.deps.Traffic != nil,
-		entry{label: "Queues", path: Root + "queues", handle: c.queues},
-		entry{label: "Rates", path: Root + "rates", handle: c.rates})
-	add(c.deps.Usage != nil, entry{label: "Usage", path: Root + "usage", handle: c.usage})
-	add(c.deps.Users != nil, entry{label: "Accounts", path: Root + "accounts", handle: c.accounts})
-	add(c.deps.Extras.Elsewhere != nil, entry{label: "Elsewhere", path: Root + "elsewhere", handle: c.elsewhere})
+		entry{label: "Queues", path: c.deps.Root + "queues", handle: c.queues},
+		entry{label: "Rates", path: c.deps.Root + "rates", handle: c.rates})
+	add(c.deps.Usage != nil, entry{label: "Usage", path: c.deps.Root + "usage", handle: c.usage})
+	add(c.deps.Users != nil, entry{label: "Accounts", path: c.deps.Root + "accounts", handle: c.accounts})
+	add(c.deps.Extras.Elsewhere != nil, entry{label: "Elsewhere", path: c.deps.Root + "elsewhere", handle: c.elsewhere})
 	return out
 }
 
@@ -137,9 +148,9 @@ func (c *Console) pages() []entry {
 func (c *Console) Routes(access webui.Access) []webui.Route {
 	pages := c.pages()
 	routes := []webui.Route{{
-		Method: http.MethodGet, Path: strings.TrimSuffix(Root, "/"), Access: access,
+		Method: http.MethodGet, Path: strings.TrimSuffix(c.deps.Root, "/"), Access: access,
 		Handler: func(w http.ResponseWriter, r *http.Request, _ webui.Visit) error {
-			http.Redirect(w, r, Root, http.StatusSeeOther)
+			http.Redirect(w, r, c.deps.Root, http.StatusSeeOther)
 			return nil
 		},
 	}}
@@ -201,7 +212,7 @@ type offers struct{ Nodes, Models, Replicas, Queues, Rates bool }
 // show answers with a page.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, body, title string, missing []string, data any) error {
 	v := view{Title: title, At: c.deps.Now(), Missing: missing, Data: data, Offers: offers{
-		Nodes: c.offers(Root + "nodes"), Models: c.offers(Root + "models"), Replicas: c.offers(Root + "replicas"), Queues: c.offers(Root + "queues"), Rates: c.offers(Root + "rates"),
+		Nodes: c.offers(c.deps.Root + "nodes"), Models: c.offers(c.deps.Root + "models"), Replicas: c.offers(c.deps.Root + "replicas"), Queues: c.offers(c.deps.Root + "queues"), Rates: c.offers(c.deps.Root + "rates"),
 	}}
 	return c.deps.Site.Page(w, r, http.StatusOK, webui.Page{Title: title, Sub: c.nav(r.URL.Path), Views: c.views, Body: body, Data: v, Wide: true})
 }
@@ -254,8 +265,9 @@ type chosen struct {
 }
 
 // funcs are what the templates may call besides those of the look.
-func funcs() template.FuncMap {
+func funcs(root string) template.FuncMap {
 	return template.FuncMap{
+		"root":    func() string { return root },
 		"mark":    func(k webui.Kind, text string) webui.Status { return webui.Status{Kind: k, Text: text} },
 		"options": func(label string, o []option) chosen { return chosen{label, o} },
 	}

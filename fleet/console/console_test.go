@@ -239,6 +239,48 @@ func TestOffersWhatThereIs(t *testing.T) {
 	holds(t, "/admin/", page, "This server places nothing")
 }
 
+// A console stands where it is put, and its pages lead nowhere else.
+func TestRoot(t *testing.T) {
+	deps := small().deps(t)
+	deps.Root = console.LocalRoot
+	h := made(t, deps).Handler(webui.Open)
+	if status, _, header := get(t, h, "/console"); status != http.StatusSeeOther || header.Get("Location") != "/console/" {
+		t.Errorf("/console: %d to %q", status, header.Get("Location"))
+	}
+	queue, seen := []string{"/console/"}, map[string]bool{"/console/": true}
+	for len(queue) > 0 {
+		path := queue[0]
+		queue = queue[1:]
+		status, page, _ := get(t, h, path)
+		if status != http.StatusOK && status != http.StatusNotFound { // of what fakes do not tell of twice
+			t.Errorf("%s: %d", path, status)
+		}
+		_, links := tags(t, page)
+		for _, link := range links {
+			switch {
+			case link == "/" || link == "#main" || strings.HasPrefix(link, "/assets/"):
+			case !strings.HasPrefix(link, "/console/"):
+				t.Errorf("%s leads to %s", path, link)
+			case !seen[link]:
+				seen[link] = true
+				queue = append(queue, link)
+			}
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d pages were found: %v", len(seen), seen)
+	}
+	if status, _, _ := get(t, h, "/admin/"); status != http.StatusNotFound {
+		t.Errorf("/admin/: %d", status)
+	}
+	for _, root := range []string{"/", "admin/", "/admin", "/a//b/", "/a/../b/", "/{x}/", "//x/"} {
+		deps.Root = root
+		if _, err := console.New(console.DefaultConfig(), deps); err == nil {
+			t.Errorf("made at %q", root)
+		}
+	}
+}
+
 // The console looks, and changes nothing.
 func TestReadOnly(t *testing.T) {
 	c := made(t, small().deps(t))

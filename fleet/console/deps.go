@@ -13,6 +13,9 @@ import (
 type Deps struct {
 	// Site is the look and the guards; required.
 	Site *webui.Site
+	// Root is the path of the console and of its first page. It begins and ends with a
+	// slash. Empty is [Root].
+	Root string
 
 	// The services, as the management API has them.
 	Nodes     Nodes

@@ -282,7 +282,7 @@ type modelView struct {
 func (c *Console) model(w http.ResponseWriter, r *http.Request, _ webui.Visit) error {
 	name := r.URL.Query().Get("name")
 	if name == "" || len(name) > maxFilter {
-		return none("model", name, Root+"models")
+		return none("model", name, c.deps.Root+"models")
 	}
 	var missing []string
 	all, status, _ := c.allModels(r, &missing)
@@ -292,7 +292,7 @@ func (c *Console) model(w http.ResponseWriter, r *http.Request, _ webui.Visit) e
 		if len(missing) > 0 {
 			return c.show(w, r, "model.html", "Model "+name, missing, nil)
 		}
-		return none("model", name, Root+"models")
+		return none("model", name, c.deps.Root+"models")
 	}
 	m := all[i]
 	l, page := asked(r, "nodes", param{"name", m.name})

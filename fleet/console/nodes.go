@@ -242,14 +242,14 @@ type nodeView struct {
 func (c *Console) node(w http.ResponseWriter, r *http.Request, _ webui.Visit) error {
 	id := r.URL.Query().Get("id")
 	if id == "" || len(id) > maxFilter {
-		return none("node", id, Root+"nodes")
+		return none("node", id, c.deps.Root+"nodes")
 	}
 	var missing []string
 	ctx := r.Context()
 	answer, err := c.deps.Nodes.GetNode(ctx, &apipb.GetNodeRequest{Node: id})
 	if err != nil {
 		if c.fault(err).NotFound {
-			return none("node", id, Root+"nodes")
+			return none("node", id, c.deps.Root+"nodes")
 		}
 		missing = append(missing, "the node could not be read: "+c.reason(ctx, "a node", err))
 		return c.show(w, r, "node.html", "Node "+short(id, 100), missing, nil)

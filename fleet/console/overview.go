@@ -71,7 +71,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request, _ webui.Visit
 	v := overviewView{Legend: legend()}
 	if c.deps.Placement != nil {
 		if s, ok := ask(r.Context(), c, &missing, "the fleet", c.deps.Placement.GetStatus, &apipb.GetStatusRequest{}); ok {
-			v.placed(s)
+			v.placed(s, c.deps.Root)
 		}
 	}
 	if c.deps.Traffic != nil {
@@ -83,7 +83,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request, _ webui.Visit
 }
 
 // placed is what an answer says.
-func (v *overviewView) placed(s *apipb.GetStatusResponse) {
+func (v *overviewView) placed(s *apipb.GetStatusResponse, root string) {
 	v.Placed, v.Leads, v.Standing = true, telling.Leads(s.GetStanding()), standing(s.GetStanding())
 	v.Nodes, v.WholeFree = telling.NodeCounts(s.GetNodes()), s.GetWholeFreeNodes()
 	v.Replicas, v.Models = "not known", "not known"
@@ -104,12 +104,12 @@ func (v *overviewView) placed(s *apipb.GetStatusResponse) {
 			v.Groups = append(v.Groups, group{title, kind, first(list, mostTroubles, link)})
 		}
 	}
-	add("Replicas in trouble", webui.Bad, t.Replicas, Root+"replicas")
-	add("Models that have not what is wanted of them", webui.Bad, t.Models, Root+"models")
-	add("Cards that may not be used", webui.Warn, t.Cards, Root+"nodes")
+	add("Replicas in trouble", webui.Bad, t.Replicas, root+"replicas")
+	add("Models that have not what is wanted of them", webui.Bad, t.Models, root+"models")
+	add("Cards that may not be used", webui.Warn, t.Cards, root+"nodes")
 	add("Shards that no replica knows", webui.Warn, t.Strays, "")
-	add("Models that are set aside", webui.Warn, t.SetAside, Root+"models")
-	v.unasked(s)
+	add("Models that are set aside", webui.Warn, t.SetAside, root+"models")
+	v.unasked(s, root)
 	for _, k := range s.GetCertificates() {
 		v.Certificates = append(v.Certificates, certificateOf(k, s))
 	}
@@ -117,7 +117,7 @@ func (v *overviewView) placed(s *apipb.GetStatusResponse) {
 
 // unasked lists the models that run and that nobody asks for, those for the longest
 // time first, and those of which that is not known.
-func (v *overviewView) unasked(s *apipb.GetStatusResponse) {
+func (v *overviewView) unasked(s *apipb.GetStatusResponse, root string) {
 	var idle []*apipb.PlacedModel
 	var unknown []string
 	for _, m := range s.GetModels() {
@@ -133,7 +133,7 @@ func (v *overviewView) unasked(s *apipb.GetStatusResponse) {
 	for _, m := range idle {
 		texts = append(texts, fmt.Sprintf("%s: nobody has asked for it for %s", m.GetName(), telling.Idle(m.GetIdleSeconds())))
 	}
-	v.Unasked, v.NotKnown = first(texts, mostTroubles, Root+"models"), first(unknown, mostTroubles, Root+"models")
+	v.Unasked, v.NotKnown = first(texts, mostTroubles, root+"models"), first(unknown, mostTroubles, root+"models")
 	v.HasUnasked = len(texts)+len(unknown) > 0
 }
 

@@ -149,7 +149,7 @@ func (c *Console) replica(w http.ResponseWriter, r *http.Request, _ webui.Visit)
 	}
 	i := slices.IndexFunc(answer.GetReplicas(), func(x *apipb.Replica) bool { return x.GetId() == id })
 	if i < 0 {
-		return none("replica", id, Root+"replicas")
+		return none("replica", id, c.deps.Root+"replicas")
 	}
 	x, at := answer.GetReplicas()[i], answer.GetAt()
 	v := replicaView{replicaRow: replicaOf(x, at, mostParts)}
