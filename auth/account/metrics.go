@@ -15,6 +15,7 @@ type signInOutcome uint8
 const (
 	signInOpened    signInOutcome = iota
 	signInRefused                 // ErrRefused
+	signInInvalid                 // ErrRefused, too: nobody can have that address or that password
 	signInThrottled               // ErrThrottled
 	signInPending                 // ErrPending
 	signInSuspended               // ErrSuspended
@@ -23,7 +24,7 @@ const (
 	signInOutcomes
 )
 
-var signInNames = [signInOutcomes]string{"opened", "refused", "throttled", "pending", "suspended", "busy", "failed"} //nolint:gochecknoglobals // constant table
+var signInNames = [signInOutcomes]string{"opened", "refused", "invalid", "throttled", "pending", "suspended", "busy", "failed"} //nolint:gochecknoglobals // constant table
 
 func (o signInOutcome) String() string { return signInNames[o] }
 
@@ -64,7 +65,7 @@ func newCollector(s *Service) *collector {
 	}
 	return &collector{
 		service: s,
-		signIns: desc("sign_ins_total", "Attempts to sign in by what became of them (opened, refused, throttled, pending, suspended, busy, failed).", "outcome"),
+		signIns: desc("sign_ins_total", "Attempts to sign in by what became of them (opened, refused, invalid, throttled, pending, suspended, busy, failed).", "outcome"),
 		signUps: desc("sign_ups_total", "Sign-ups by what became of them (new, taken, invalid, closed, full, busy, failed).", "outcome"),
 		opened:  desc("sessions_opened_total", "Sessions that were opened."),
 		keys:    desc("keys_created_total", "Keys that people made for their accounts."),
@@ -106,6 +107,7 @@ type notice uint8
 const (
 	noticeTaken notice = iota
 	noticeFull
+	noticeInvalid
 	noticeThrottled
 	noticeBusy
 	noticeFailed

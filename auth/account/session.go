@@ -154,7 +154,11 @@ func (s *Service) ChangePassword(ctx context.Context, v *Visitor, current, next 
 	}
 	verified := a.Password
 	a, err = s.update(ctx, v.Account.Address, "account.password", v.by(), func(a *storage.Account) error {
-		if a.ID != v.Account.ID || a.Password != verified {
+		same, err := s.still(ctx, slot, a.Password, verified, current)
+		if err != nil {
+			return err
+		}
+		if a.ID != v.Account.ID || !same {
 			return ErrRefused // somebody else has changed it just now
 		}
 		a.Password = hash
@@ -164,7 +168,7 @@ func (s *Service) ChangePassword(ctx context.Context, v *Visitor, current, next 
 		return Opened{}, fmt.Errorf("change password: %w", err)
 	}
 	s.deps.Logger.InfoContext(ctx, "a password was changed", "account", a.ID)
-	opened, err := s.open(ctx, a, v.Session.Agent, v.Session.From)
+	opened, err := s.open(ctx, slot, a, next, v.Session.Agent, v.Session.From)
 	if err != nil {
 		s.deps.Logger.WarnContext(ctx, "no session could be opened after a password was changed", "account", a.ID, "err", err)
 		return Opened{}, nil

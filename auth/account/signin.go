@@ -46,11 +46,11 @@ func (s *Service) SignIn(ctx context.Context, in SignIn) (Opened, error) {
 func (s *Service) signIn(ctx context.Context, in SignIn) (_ Opened, id string, _ signInOutcome, _ error) {
 	address, err := ParseAddress(in.Address)
 	if err != nil {
-		return Opened{}, "", signInRefused, ErrRefused // nobody has it
+		return Opened{}, "", signInInvalid, ErrRefused // nobody has it
 	}
 	typed, err := normal(in.Password)
 	if err != nil {
-		return Opened{}, "", signInRefused, ErrRefused // likewise
+		return Opened{}, "", signInInvalid, ErrRefused // likewise
 	}
 	slot, err := s.enter()
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) signIn(ctx context.Context, in SignIn) (_ Opened, id string, _
 	default:
 		return Opened{}, a.ID, signInSuspended, ErrSuspended
 	}
-	opened, err := s.open(ctx, a, in.Agent, in.From)
+	opened, err := s.open(ctx, slot, a, typed, in.Agent, in.From)
 	if err != nil {
 		return Opened{}, a.ID, outcomeOf(err), err
 	}
@@ -132,8 +132,9 @@ func (s *Service) rehash(ctx context.Context, slot *password.Slot, a *storage.Ac
 	a.Password = to
 }
 
-// open opens a session of an account whose password a.Password is the hash of.
-func (s *Service) open(ctx context.Context, a storage.Account, agent, from string) (Opened, error) {
+// open opens a session of an account that typed is the password of, as was seen by
+// a.Password.
+func (s *Service) open(ctx context.Context, slot *password.Slot, a storage.Account, typed, agent, from string) (Opened, error) {
 	token, err := s.newToken()
 	if err != nil {
 		return Opened{}, err
@@ -157,7 +158,12 @@ func (s *Service) open(ctx context.Context, a storage.Account, agent, from strin
 	}
 	// A password that was changed while this one was looked at ended the sessions that
 	// there were then. This one is newer and would stay.
-	if is, err := s.deps.Store.Account(ctx, a.ID); err != nil || is.Password != a.Password {
+	is, err := s.deps.Store.Account(ctx, a.ID)
+	same := false
+	if err == nil {
+		same, err = s.still(ctx, slot, is.Password, a.Password, typed)
+	}
+	if !same {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
 		defer cancel()
 		if end := s.deps.Store.EndSession(last, a.ID, id); end != nil && !errors.Is(end, storage.ErrNotFound) {
@@ -170,6 +176,19 @@ func (s *Service) open(ctx context.Context, a storage.Account, agent, from strin
 	}
 	s.metrics.opened.Add(1)
 	return Opened{Token: token, ExpiresAt: ses.ExpiresAt}, nil
+}
+
+// still reports whether a password that was right by one hash is by another one, too:
+// the same, or one that was made anew for the same password.
+func (s *Service) still(ctx context.Context, slot *password.Slot, is, was, typed string) (bool, error) {
+	if is == was {
+		return true, nil
+	}
+	same, _, err := slot.Verify(ctx, is, typed)
+	if errors.Is(err, password.ErrHash) {
+		err = nil // whatever it is, it is not of this password
+	}
+	return same, err
 }
 
 // endWait bounds what is put in order after whoever asked has gone.
@@ -201,6 +220,8 @@ func (s *Service) logSignIn(ctx context.Context, typed, id string, outcome signI
 	case signInRefused, signInPending, signInSuspended:
 		// No more of these come than passwords are hashed.
 		s.deps.Logger.InfoContext(ctx, "a sign-in was refused", who, "outcome", outcome.String())
+	case signInInvalid:
+		s.note(ctx, noticeInvalid, "a sign-in was refused for an address or a password that nobody can have")
 	case signInThrottled:
 		s.note(ctx, noticeThrottled, "a sign-in came too early after others that failed", who)
 	case signInBusy:

@@ -145,8 +145,11 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("what cannot be asked the store for %v", ops)
 		}
 	}
+	if n := strings.Count(b.log.String(), "nobody can have"); n != 1 {
+		t.Errorf("five of them are %d lines in the log", n)
+	}
 	text := b.metricsText(t)
-	for _, want := range []string{`sign_ins_total{outcome="opened"} 2`, `sign_ins_total{outcome="pending"} 1`, `sign_ins_total{outcome="suspended"} 1`, "sessions_opened_total 2"} {
+	for _, want := range []string{`sign_ins_total{outcome="opened"} 2`, `sign_ins_total{outcome="invalid"} 5`, `sign_ins_total{outcome="pending"} 1`, `sign_ins_total{outcome="suspended"} 1`, "sessions_opened_total 2"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
@@ -351,6 +354,30 @@ func TestRehash(t *testing.T) {
 	}
 	if _, err := b.SignIn(t.Context(), SignIn{Address: ada, Password: right}); err != nil || slices.Contains(b.store.taken(), "RehashAccount") {
 		t.Errorf("a dear hash became a cheap one, %v", err)
+	}
+}
+
+// Two who sign in at once with a hash that costs less than it should both come in,
+// whoever made it anew.
+func TestRehashParallel(t *testing.T) {
+	b := newBench(t, nil)
+	a := b.approved(t, ada, Grant{})
+	deps := b.deps
+	deps.cost, deps.Registerer = password.Params{MemoryKiB: 128, Passes: 1, Lanes: 1}, nil
+	s, err := New(b.cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.store.once("RehashAccount", func() error { // another is quicker
+		_, err := s.SignIn(t.Context(), SignIn{Address: ada, Password: right})
+		return err
+	})
+	if _, err := s.SignIn(t.Context(), SignIn{Address: ada, Password: right}); err != nil {
+		t.Error(err)
+	}
+	now := b.clock.Now()
+	if list, err := b.db.ListSessions(t.Context(), a.ID, now, now.Add(-time.Hour)); err != nil || len(list) != 2 {
+		t.Errorf("%d sessions, %v", len(list), err)
 	}
 }
 
