@@ -6,8 +6,15 @@ import "strings"
 // as "Firefox on Linux". What is of no known kind is shown as it is, up to 80 bytes.
 func browser(agent string) string {
 	name := firstIn(agent, [][2]string{
-		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"HeadlessChrome/", "Chrome without a window"}, {"Chrome/", "Chrome"},
-		{"CriOS/", "Chrome"}, {"FxiOS/", "Firefox"}, {"Safari/", "Safari"}, {"curl/", "curl"},
+		{"Edg/", "Edge"},
+		{"OPR/", "Opera"},
+		{"Firefox/", "Firefox"},
+		{"HeadlessChrome/", "Chrome without a window"},
+		{"Chrome/", "Chrome"},
+		{"CriOS/", "Chrome"},
+		{"FxiOS/", "Firefox"},
+		{"Safari/", "Safari"},
+		{"curl/", "curl"},
 	})
 	system := firstIn(agent, [][2]string{
 		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"CrOS", "ChromeOS"}, {"Linux", "Linux"},

@@ -107,7 +107,7 @@ func TestChatRefuses(t *testing.T) {
 			}
 		})
 	}
-	w.keys[0].RevokedAt = noon
+	w.keys[0].RevokedAt = noon()
 	wantCode(t, b.say(token, hello), 403, "was revoked")
 }
 

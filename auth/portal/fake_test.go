@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const password = "a long phrase of words"
 
-var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+func noon() time.Time { return time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC) }
 
 // people is a small set of accounts that does as an *account.Service does.
 type people struct {
@@ -68,7 +68,7 @@ func (p *people) in(address string) string {
 	v := &account.Visitor{Account: *p.accounts[address], FormToken: account.FormToken(token)}
 	v.Session = storage.Session{
 		ID: fmt.Sprintf("sess_%04d", p.counter), Hash: sha256.Sum256([]byte(token)), Form: sha256.Sum256([]byte(v.FormToken)), Account: v.Account.ID,
-		Agent: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", From: "192.0.2.1", CreatedAt: noon, SeenAt: noon, ExpiresAt: noon.Add(8 * time.Hour),
+		Agent: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", From: "192.0.2.1", CreatedAt: noon(), SeenAt: noon(), ExpiresAt: noon().Add(8 * time.Hour),
 	}
 	p.sessions[token] = v
 	return token
@@ -114,7 +114,7 @@ func (p *people) SignIn(_ context.Context, in account.SignIn) (account.Opened, e
 	p.calls++
 	token := p.in(in.Address)
 	p.sessions[token].Session.Agent, p.sessions[token].Session.From = in.Agent, in.From
-	return account.Opened{Token: token, ExpiresAt: noon.Add(8 * time.Hour)}, nil
+	return account.Opened{Token: token, ExpiresAt: noon().Add(8 * time.Hour)}, nil
 }
 
 func (p *people) Visitor(_ context.Context, token string) (*account.Visitor, error) {
@@ -210,7 +210,7 @@ func (p *people) CreateKey(_ context.Context, v *account.Visitor, spec account.K
 	if err != nil {
 		return auth.Issued{}, err
 	}
-	ends, err := auth.ParseExpiry(spec.Expires, noon)
+	ends, err := auth.ParseExpiry(spec.Expires, noon())
 	if err != nil {
 		return auth.Issued{}, &account.InvalidError{Field: "key", Problem: strings.TrimPrefix(err.Error(), "auth: invalid: ")}
 	}
@@ -223,7 +223,7 @@ func (p *people) mint(k storage.Key) (auth.Issued, error) {
 		return auth.Issued{}, err
 	}
 	p.calls++
-	k.ID, k.Hint, k.CreatedAt = fmt.Sprintf("key_%05d", len(p.keys)), secret.Hint(), noon
+	k.ID, k.Hint, k.CreatedAt = fmt.Sprintf("key_%05d", len(p.keys)), secret.Hint(), noon()
 	p.keys = append(p.keys, k)
 	return auth.Issued{Secret: secret, Key: k, Warnings: []string{"<b>mind</b> this"}}, nil
 }
@@ -234,7 +234,7 @@ func (p *people) RevokeKey(_ context.Context, v *account.Visitor, id string) (st
 	for i := range p.keys {
 		if k := &p.keys[i]; k.ID == id && k.Account == v.Account.ID && err == nil {
 			p.calls++
-			k.RevokedAt = noon
+			k.RevokedAt = noon()
 			return *k, nil
 		}
 	}
@@ -257,7 +257,7 @@ func (p *people) Identity(_ context.Context, v *account.Visitor, id string) (*au
 	end, err := p.begin()
 	defer end()
 	for _, k := range p.keys {
-		if k.ID == id && k.Account == v.Account.ID && k.Usable(noon) && err == nil {
+		if k.ID == id && k.Account == v.Account.ID && k.Usable(noon()) && err == nil {
 			return auth.NewIdentity(k), nil
 		}
 	}
@@ -315,11 +315,11 @@ type world struct {
 	plane  func(http.ResponseWriter, *http.Request)
 }
 
-func newWorld(t testing.TB, change func(*webui.Config, *portal.Config, *portal.Deps)) *world {
-	t.Helper()
+func newWorld(tb testing.TB, change func(*webui.Config, *portal.Config, *portal.Deps)) *world {
+	tb.Helper()
 	w := &world{people: newPeople()}
 	deps := portal.Deps{
-		Accounts: w.people, SignUp: true, Now: func() time.Time { return noon },
+		Accounts: w.people, SignUp: true, Now: noon,
 		Models: func(id *auth.Identity) []string { return []string{"model-of-" + id.KeyID(), "other"} },
 		Plane:  http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.plane(rw, r) }),
 	}
@@ -334,11 +334,11 @@ func newWorld(t testing.TB, change func(*webui.Config, *portal.Config, *portal.D
 		Nav: portal.Nav(portal.NavConfig{SignIn: deps.Accounts != nil, SignUp: deps.SignUp, Chat: deps.Plane != nil, Console: true}),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	deps.Site = w.site
 	if w.portal, err = portal.New(cfg, deps); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.routes = w.portal.Routes()
 	w.h = w.site.Handler(w.routes)
@@ -387,9 +387,9 @@ func (b *browser) do(method, path string, body io.Reader, header ...string) *htt
 func (b *browser) get(path string) *httptest.ResponseRecorder { return b.do("GET", path, nil) }
 
 // post sends a form, with the token that page has.
-func (b *browser) post(t testing.TB, page, path string, fields ...string) *httptest.ResponseRecorder {
-	t.Helper()
-	form := url.Values{"form_token": {b.token(t, page, path)}}
+func (b *browser) post(tb testing.TB, page, path string, fields ...string) *httptest.ResponseRecorder {
+	tb.Helper()
+	form := url.Values{"form_token": {b.token(tb, page, path)}}
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
 	}
@@ -401,44 +401,44 @@ func (b *browser) send(path string, form url.Values) *httptest.ResponseRecorder 
 }
 
 // token reads the token of a form of a page: the last, since the header has one, too.
-func (b *browser) token(t testing.TB, page, path string) string {
-	t.Helper()
+func (b *browser) token(tb testing.TB, page, path string) string {
+	tb.Helper()
 	w := b.get(page)
 	body := w.Body.String()
 	const mark = `name="form_token" value="`
 	at := strings.LastIndex(body, mark)
 	if w.Code != http.StatusOK || at < 0 {
-		t.Fatalf("%s has no form for %s: %d %s", page, path, w.Code, body)
+		tb.Fatalf("%s has no form for %s: %d %s", page, path, w.Code, body)
 	}
 	token, _, _ := strings.Cut(body[at+len(mark):], `"`)
 	return token
 }
 
-func value(t testing.TB, body, name string) string {
-	t.Helper()
+func value(tb testing.TB, body, name string) string {
+	tb.Helper()
 	_, rest, ok := strings.Cut(body, `name="`+name+`" value="`)
 	found, _, _ := strings.Cut(rest, `"`)
 	if !ok {
-		t.Fatalf("no field %s in %s", name, body)
+		tb.Fatalf("no field %s in %s", name, body)
 	}
 	return found
 }
 
-func wantCode(t testing.TB, w *httptest.ResponseRecorder, code int, says ...string) {
-	t.Helper()
+func wantCode(tb testing.TB, w *httptest.ResponseRecorder, code int, says ...string) {
+	tb.Helper()
 	if w.Code != code {
-		t.Errorf("status %d, want %d: %s", w.Code, code, w.Body)
+		tb.Errorf("status %d, want %d: %s", w.Code, code, w.Body)
 	}
 	for _, text := range says {
 		if !strings.Contains(w.Body.String(), text) {
-			t.Errorf("does not say %q: %s", text, w.Body)
+			tb.Errorf("does not say %q: %s", text, w.Body)
 		}
 	}
 }
 
-func wantTo(t testing.TB, w *httptest.ResponseRecorder, path string) {
-	t.Helper()
+func wantTo(tb testing.TB, w *httptest.ResponseRecorder, path string) {
+	tb.Helper()
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != path {
-		t.Errorf("%d to %q, want 303 to %q: %s", w.Code, w.Header().Get("Location"), path, w.Body)
+		tb.Errorf("%d to %q, want 303 to %q: %s", w.Code, w.Header().Get("Location"), path, w.Body)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/llmgw/llmgw/auth/webui"
 )
 
-func landingPortal(t testing.TB, public string) *Portal {
-	t.Helper()
+func landingPortal(tb testing.TB, public string) *Portal {
+	tb.Helper()
 	site, err := webui.New(webui.Config{PublicURL: public}, webui.Deps{Assets: Assets()})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p, err := New(DefaultConfig(), Deps{Site: site})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }

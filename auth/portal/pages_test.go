@@ -18,13 +18,13 @@ import (
 const ann, bob, root = "ann@example.org", "bob@example.org", "root@example.org"
 
 // filled is a world with a bit of everything.
-func filled(t testing.TB, change func(*webui.Config, *portal.Config, *portal.Deps)) *world {
-	w := newWorld(t, change)
+func filled(tb testing.TB, change func(*webui.Config, *portal.Config, *portal.Deps)) *world {
+	w := newWorld(tb, change)
 	w.add(ann, nil)
 	w.add(bob, nil)
 	w.add(root, func(a *storage.Account) { a.Admin = true })
-	w.links["key-link"] = account.LinkInfo{Kind: storage.LinkKey, ExpiresAt: noon.Add(time.Hour)}
-	w.links["reset-link"] = account.LinkInfo{Kind: storage.LinkReset, ExpiresAt: noon.Add(time.Hour)}
+	w.links["key-link"] = account.LinkInfo{Kind: storage.LinkKey, ExpiresAt: noon().Add(time.Hour)}
+	w.links["reset-link"] = account.LinkInfo{Kind: storage.LinkReset, ExpiresAt: noon().Add(time.Hour)}
 	w.plane = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusOK) }
 	return w
 }
@@ -277,13 +277,13 @@ func TestLinks(t *testing.T) {
 	}
 	wantCode(t, b.post(t, "/link/key-link", "/link/key-link"), 200, "Copy it now", "handed over", "&lt;b&gt;mind&lt;/b&gt;")
 	wantCode(t, b.get("/link/key-link"), 410, "This link was used or has expired")
-	w.links["second"] = account.LinkInfo{Kind: storage.LinkKey, ExpiresAt: noon}
+	w.links["second"] = account.LinkInfo{Kind: storage.LinkKey, ExpiresAt: noon()}
 	token := b.token(t, "/link/second", "")
 	w.used["second"] = true
 	wantCode(t, b.send("/link/second", url.Values{"form_token": {token}}), 410, "Such a link opens once")
 	wantCode(t, b.get("/link/nothing"), 404, "There is no such link")
 	wantCode(t, b.get("/link/reset-link"), 404, "There is no such link")
-	w.links["third"] = account.LinkInfo{Kind: storage.LinkKey, ExpiresAt: noon}
+	w.links["third"] = account.LinkInfo{Kind: storage.LinkKey, ExpiresAt: noon()}
 	wantCode(t, b.get("/reset/third"), 404, "There is no such link")
 
 	wantCode(t, b.post(t, "/reset/reset-link", "/reset/reset-link", "password", "short"), 422, "The password is too short. Wanted: at least 15 characters.")

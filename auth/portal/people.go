@@ -180,7 +180,7 @@ func (p *Portal) signOut(w http.ResponseWriter, r *http.Request, v webui.Visit) 
 // typedFaults says what is wrong with each field, of an error that may be several.
 func typedFaults(err error) map[string]string {
 	faults := make(map[string]string)
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // those that are joined are looked at below
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range many.Unwrap() {
 			maps.Copy(faults, typedFaults(one))
 		}

@@ -173,7 +173,7 @@ func TestScriptsAreText(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.keys[0].Hint = text
-		w.rollups = []storage.Rollup{{Start: noon.Truncate(24 * 3600e9), KeyID: text, Model: text, Requests: 1}}
+		w.rollups = []storage.Rollup{{Start: noon().Truncate(24 * 3600e9), KeyID: text, Model: text, Requests: 1}}
 		b := w.signedIn(text)
 		for _, v := range w.sessions {
 			v.Session.Agent, v.Session.From = text, text
@@ -212,17 +212,17 @@ func TestScriptsAreText(t *testing.T) {
 
 // tenThousand has that many keys in use, a year of usage of many models, and names as
 // long as they may be.
-func tenThousand(t testing.TB) (*world, *browser) {
-	w := filled(t, nil)
+func tenThousand(tb testing.TB) (*world, *browser) {
+	w := filled(tb, nil)
 	w.accounts[ann].Allowance.Keys = 10_000
 	long := strings.Repeat("<", 256)
 	for i := range 10_000 {
-		w.keys = append(w.keys, storage.Key{ID: fmt.Sprintf("key_%05d", i), Account: w.accounts[ann].ID, Hint: "llmgw-abcd…wxyz", Name: fmt.Sprintf("program %d of many", i), Models: []string{"qwen*"}, CreatedAt: noon})
+		w.keys = append(w.keys, storage.Key{ID: fmt.Sprintf("key_%05d", i), Account: w.accounts[ann].ID, Hint: "llmgw-abcd…wxyz", Name: fmt.Sprintf("program %d of many", i), Models: []string{"qwen*"}, CreatedAt: noon()})
 	}
 	w.keys[9_999].Name = long
 	for day := range 30 {
 		for m := range 500 {
-			w.rollups = append(w.rollups, storage.Rollup{Start: noon.Truncate(24*3600e9).AddDate(0, 0, -day), KeyID: fmt.Sprintf("key_%05d", m), Model: fmt.Sprintf("model-%d", m), Requests: 1 << 40, Input: 1 << 50, Output: 1 << 50, CostNanos: 1 << 50})
+			w.rollups = append(w.rollups, storage.Rollup{Start: noon().Truncate(24*3600e9).AddDate(0, 0, -day), KeyID: fmt.Sprintf("key_%05d", m), Model: fmt.Sprintf("model-%d", m), Requests: 1 << 40, Input: 1 << 50, Output: 1 << 50, CostNanos: 1 << 50})
 		}
 	}
 	w.links["l"] = account.LinkInfo{}

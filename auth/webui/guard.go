@@ -36,7 +36,7 @@ func (s *Site) guarded(rt Route) http.Handler {
 		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 		v.state.r = r
 		s.headers(w, r, rt.Script)
-		defer func() {
+		defer func() { //nolint:contextcheck // r has it
 			fault := recover()
 			if fault == nil {
 				return

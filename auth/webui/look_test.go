@@ -2,6 +2,7 @@ package webui_test
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -102,7 +103,7 @@ func wellFormed(t *testing.T, text string) {
 	d := xml.NewDecoder(strings.NewReader(text))
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {
@@ -120,8 +121,16 @@ func TestBar(t *testing.T) {
 		width    string // empty: nothing is filled
 		full     bool
 	}{
-		{0, 10, "", false}, {5, 10, "100", false}, {9, 10, "180", true}, {11, 10, "200", true}, {1e-9, 10, "4", false},
-		{5, 0, "", false}, {-5, 10, "", false}, {math.NaN(), 10, "", false}, {5, math.NaN(), "", false}, {math.Inf(1), 10, "200", true},
+		{0, 10, "", false},
+		{5, 10, "100", false},
+		{9, 10, "180", true},
+		{11, 10, "200", true},
+		{1e-9, 10, "4", false},
+		{5, 0, "", false},
+		{-5, 10, "", false},
+		{math.NaN(), 10, "", false},
+		{5, math.NaN(), "", false},
+		{math.Inf(1), 10, "200", true},
 	} {
 		text := string(webui.Bar{Label: payload, Used: tt.used, Of: tt.of, Text: payload}.HTML())
 		wellFormed(t, text)
@@ -171,12 +180,25 @@ func TestStatus(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
-		{webui.Number(0), "0"}, {webui.Number(999), "999"}, {webui.Number(1000), "1\u202f000"}, {webui.Number(-1234567), "-1\u202f234\u202f567"},
+		{webui.Number(0), "0"},
+		{webui.Number(999), "999"},
+		{webui.Number(1000), "1\u202f000"},
+		{webui.Number(-1234567), "-1\u202f234\u202f567"},
 		{webui.Number(math.MinInt64), "-9\u202f223\u202f372\u202f036\u202f854\u202f775\u202f808"},
-		{webui.Bytes(0), "0 B"}, {webui.Bytes(1023), "1023 B"}, {webui.Bytes(64 << 10), "64 KiB"}, {webui.Bytes(1536), "1.5 KiB"}, {webui.Bytes(80 << 30), "80 GiB"}, {webui.Bytes(math.MaxInt64), "8 EiB"},
-		{webui.Amount(0), "0.00"}, {webui.Amount(12_500_000_000), "12.50"}, {webui.Amount(3_400_000), "0.0034"}, {webui.Amount(1), "<0.0001"}, {webui.Amount(-2_000_000_000), "-2.00"},
+		{webui.Bytes(0), "0 B"},
+		{webui.Bytes(1023), "1023 B"},
+		{webui.Bytes(64 << 10), "64 KiB"},
+		{webui.Bytes(1536), "1.5 KiB"},
+		{webui.Bytes(80 << 30), "80 GiB"},
+		{webui.Bytes(math.MaxInt64), "8 EiB"},
+		{webui.Amount(0), "0.00"},
+		{webui.Amount(12_500_000_000), "12.50"},
+		{webui.Amount(3_400_000), "0.0034"},
+		{webui.Amount(1), "<0.0001"},
+		{webui.Amount(-2_000_000_000), "-2.00"},
 		{webui.Amount(math.MinInt64), "-9223372036.8547"},
-		{string(webui.When(time.Time{})), "never"}, {string(webui.Day(time.Time{})), "never"},
+		{string(webui.When(time.Time{})), "never"},
+		{string(webui.Day(time.Time{})), "never"},
 		{string(webui.When(time.Date(2026, 2, 3, 4, 5, 6, 0, time.FixedZone("x", 3600)))), `<time datetime="2026-02-03T03:05:06Z">2026-02-03 03:05 UTC</time>`},
 		{string(webui.Day(time.Date(2026, 2, 3, 0, 5, 6, 0, time.FixedZone("x", 3600)))), `<time datetime="2026-02-02T23:05:06Z">2026-02-02</time>`},
 	} {

@@ -14,7 +14,7 @@ import (
 )
 
 // Problem is an error that a page explains. Err is for the log alone.
-type Problem struct {
+type Problem struct { //nolint:errname // it is a page before it is an error
 	Status int    // 4xx or 5xx; 0 is 500
 	Title  string // what happened, in one line; empty: by Status
 	Text   string // what to do next

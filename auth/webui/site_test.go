@@ -47,29 +47,29 @@ func newPeople() people {
 	return people{token43("ann"): visitor("ann", false), token43("bob"): visitor("bob", false), token43("root"): visitor("root", true)}
 }
 
-func newSite(t testing.TB, cfg webui.Config, change func(*webui.Deps)) *webui.Site {
-	t.Helper()
+func newSite(tb testing.TB, cfg webui.Config, change func(*webui.Deps)) *webui.Site {
+	tb.Helper()
 	deps := webui.Deps{Sessions: newPeople()}
 	if change != nil {
 		change(&deps)
 	}
 	s, err := webui.New(cfg, deps)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
 
 // table is a small site; done counts what its POST routes did.
-func table(t testing.TB, s *webui.Site, done *int) []webui.Route {
-	t.Helper()
+func table(tb testing.TB, s *webui.Site, done *int) []webui.Route {
+	tb.Helper()
 	views, err := s.Views(fstest.MapFS{
 		"form.html":  {Data: []byte(`<h1>A form</h1><form method="post">{{template "token" .}}</form>`)},
 		"half.html":  {Data: []byte(`<h1>Half</h1>{{.Nothing.At.All}}`)},
 		"hello.html": {Data: []byte(`<h1>Hello</h1>`)},
 	}, nil, "*.html")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	page := func(body string) func(http.ResponseWriter, *http.Request, webui.Visit) error {
 		return func(w http.ResponseWriter, r *http.Request, v webui.Visit) error {
