@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,8 +62,9 @@ func TestPrune(t *testing.T) {
 type pruned struct {
 	Store
 
-	answers []prunedAnswer
-	asked   []storage.StaleAccounts
+	mu      sync.Mutex
+	answers []prunedAnswer          // guarded by mu
+	asked   []storage.StaleAccounts // guarded by mu
 }
 
 type prunedAnswer struct {
@@ -71,6 +73,8 @@ type prunedAnswer struct {
 }
 
 func (p *pruned) PruneAccounts(_ context.Context, s storage.StaleAccounts) (int, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.asked = append(p.asked, s)
 	if len(p.answers) == 0 {
 		return 0, false, nil
@@ -99,9 +103,11 @@ func TestRun(t *testing.T) {
 		go func() { done <- s.Run(ctx) }()
 		for _, want := range []int{3, 4, 5, 6} {
 			synctest.Wait()
+			p.mu.Lock()
 			if len(p.asked) != want {
 				t.Errorf("asked %d times, want %d", len(p.asked), want)
 			}
+			p.mu.Unlock()
 			time.Sleep(10 * time.Minute)
 		}
 		cancel()
