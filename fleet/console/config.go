@@ -13,7 +13,8 @@ type Config struct {
 	// History is how far the charts of rates reach back. Default 10m; at least ten
 	// times Sample, and at most 1000 times.
 	History time.Duration `yaml:"history"`
-	// Rows is how many rows a table has on a page. Default 50; 10 to 100.
+	// Rows is how many rows a table has on a page. Default 50; 10 to 50, so that
+	// no page is long.
 	Rows int `yaml:"rows"`
 	// ServiceTimeout bounds what a page waits for one service. Default 5s; 100ms to 1m.
 	ServiceTimeout time.Duration `yaml:"service_timeout"`
@@ -36,8 +37,8 @@ func (c Config) Validate() error {
 	} else if c.History < 10*c.Sample || c.History > 1000*c.Sample {
 		errs = append(errs, fmt.Errorf("history: %v; want %v to %v, which is 10 to 1000 times sample", c.History, 10*c.Sample, 1000*c.Sample))
 	}
-	if c.Rows < 10 || c.Rows > 100 {
-		errs = append(errs, fmt.Errorf("rows: %d; want 10 to 100", c.Rows))
+	if c.Rows < 10 || c.Rows > 50 {
+		errs = append(errs, fmt.Errorf("rows: %d; want 10 to 50", c.Rows))
 	}
 	if c.ServiceTimeout < 100*time.Millisecond || c.ServiceTimeout > time.Minute {
 		errs = append(errs, fmt.Errorf("service_timeout: %v; want 100ms to 1m", c.ServiceTimeout))

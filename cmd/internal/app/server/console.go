@@ -36,7 +36,7 @@ func newAdminPages(cfg config.Config, s api.Deps, traffic console.Traffic, log *
 		return adminPages{}, err
 	}
 	deps := consoleDeps(s, traffic, log)
-	deps.Site = site
+	deps.Site, deps.Root = site, console.LocalRoot
 	c, err := console.New(cfg.Console, deps)
 	if err != nil {
 		return adminPages{}, err
@@ -49,9 +49,9 @@ func (p adminPages) mount(mux *http.ServeMux) {
 	if p.handler == nil {
 		return
 	}
-	mux.Handle(console.Root, p.handler)
+	mux.Handle(console.LocalRoot, p.handler)
 	mux.Handle("/assets/", p.handler)
-	mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusSeeOther))
+	mux.Handle("GET /{$}", http.RedirectHandler(console.LocalRoot, http.StatusSeeOther))
 }
 
 // consoleModule builds the console of the admin listener, and runs it.

@@ -85,7 +85,7 @@ type Config struct {
 	// Landing is the page at / of the client listener, which needs no key.
 	Landing portal.Config `yaml:"landing"`
 	// Console is the operators' pages, at /admin/ for those whom `llmgw users admin`
-	// names, and on the admin listener.
+	// names, and at /console/ of the admin listener.
 	Console console.Config `yaml:"console"`
 	// Gateway is the data plane; its keys stand at the top of the file.
 	Gateway gateway.Config `yaml:",inline"`
