@@ -20,9 +20,10 @@ const (
 	mostChat     = 1 << 20 // bytes of a conversation, as JSON
 	mostMessages = 500
 	// What the page offers; the API lists the rest.
-	chatKeys   = 100
-	chatModels = 500
-	planePath  = "/v1/chat/completions"
+	chatKeys       = 50
+	chatModels     = 500
+	chatModelBytes = 16 << 10 // of their names
+	planePath      = "/v1/chat/completions"
 )
 
 type chatPage struct {
@@ -57,8 +58,21 @@ func (p *Portal) chat(w http.ResponseWriter, r *http.Request, v webui.Visit) err
 			return err
 		}
 	}
-	data.Typed = p.deps.Models == nil || len(data.Models) == chatModels
+	offered := fewModels(data.Models)
+	data.Typed = p.deps.Models == nil || len(offered) < len(data.Models)
+	data.Models = offered
 	return p.page(w, r, http.StatusOK, "Chat", "chat.html", data)
+}
+
+// fewModels is as much of a list as a page has room for.
+func fewModels(list []string) []string {
+	room := chatModelBytes
+	for i, name := range list {
+		if room -= len(name); room < 0 || i == chatModels {
+			return list[:i]
+		}
+	}
+	return list
 }
 
 // modelsOf lists what a key of the visitor may use.
@@ -69,7 +83,7 @@ func (p *Portal) modelsOf(r *http.Request, who *account.Visitor, keyID string) (
 	}
 	list := slices.Clone(p.deps.Models(id))
 	slices.Sort(list)
-	return list[:min(len(list), chatModels)], nil
+	return list, nil
 }
 
 func (p *Portal) identity(r *http.Request, who *account.Visitor, keyID string) (*auth.Identity, error) {
@@ -98,7 +112,7 @@ func (p *Portal) chatModels(w http.ResponseWriter, r *http.Request, v webui.Visi
 	}
 	text, err := json.Marshal(struct {
 		Models []string `json:"models"`
-	}{append([]string{}, list...)})
+	}{append([]string{}, fewModels(list)...)})
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,12 @@ import (
 	"github.com/llmgw/llmgw/storage"
 )
 
+// A page is to have less than 100 KB, whatever people call things.
 const (
-	keysOnPage = 50
+	keysOnPage = 25
+	mostName   = 80   // runes of a name, in lists
+	mostList   = 120  // runes of a list of models, in lists
+	mostTyped  = 1024 // runes of what was typed, where it is shown again
 	// mostModelText bounds what is typed as a list of models, in bytes.
 	mostModelText = 16 << 10
 )
@@ -79,7 +83,7 @@ func (p *Portal) keysPage(w http.ResponseWriter, r *http.Request, v webui.Visit,
 	now := p.deps.Now()
 	data := keysPage{
 		Token: token, Seen: seen(list), Note: note, Alert: alert, Most: who.Account.Allowance.Keys, Total: len(list),
-		Models: modelText(who.Account.Allowance.Models), Fields: keyFields(typed, faults),
+		Models: clip(modelText(who.Account.Allowance.Models), mostTyped), Fields: keyFields(typed, faults),
 	}
 	// What can be used comes first: what is over only explains old usage.
 	ordered := make([]*storage.Key, 0, len(list))
@@ -105,7 +109,7 @@ func (p *Portal) keysPage(w http.ResponseWriter, r *http.Request, v webui.Visit,
 }
 
 func newKeyRow(k *storage.Key, now time.Time) keyRow {
-	row := keyRow{ID: k.ID, Hint: k.Hint, Name: k.Name, Models: modelText(k.Models), Created: k.CreatedAt, Ends: k.ExpiresAt, Usable: k.Usable(now)}
+	row := keyRow{ID: k.ID, Hint: k.Hint, Name: clip(k.Name, mostName), Models: clip(modelText(k.Models), mostList), Created: k.CreatedAt, Ends: k.ExpiresAt, Usable: k.Usable(now)}
 	if row.Name == "" {
 		row.Name = k.Hint
 	}
@@ -122,6 +126,18 @@ func newKeyRow(k *storage.Key, now time.Time) keyRow {
 	return row
 }
 
+// clip shortens a text to that many runes.
+func clip(text string, most int) string {
+	n := 0
+	for i := range text {
+		if n == most {
+			return text[:i] + "…"
+		}
+		n++
+	}
+	return text
+}
+
 // modelText writes a list of patterns, shortened.
 func modelText(models []string) string {
 	const most = 6
@@ -136,8 +152,8 @@ func modelText(models []string) string {
 
 func keyFields(typed account.KeySpec, faults map[string]string) []webui.Field {
 	return focused([]webui.Field{
-		{Name: "name", Label: "Name", Value: typed.Name, Max: 256, Required: true, Help: "What you will know it by.", Error: faults["name"]},
-		{Name: "models", Label: "Models", Value: strings.Join(typed.Models, ", "), Max: 4096, Help: "Such as a, b*. Empty: all you may use.", Error: faults["models"]},
+		{Name: "name", Label: "Name", Value: clip(typed.Name, mostTyped), Max: 256, Required: true, Help: "What you will know it by.", Error: faults["name"]},
+		{Name: "models", Label: "Models", Value: clip(strings.Join(typed.Models, ", "), mostTyped), Max: 4096, Help: "Such as a, b*. Empty: all you may use.", Error: faults["models"]},
 		{
 			Name: "expires", Label: "Ends", Value: typed.Expires, Help: "When it stops to work by itself.", Error: faults["expires"],
 			Options: []webui.Option{{Value: "1d", Label: "in a day"}, {Value: "7d", Label: "in a week"}, {Value: "30d", Label: "in 30 days"}, {Value: "90d", Label: "in 90 days"}, {Value: "365d", Label: "in a year"}, {Value: "never", Label: "never"}},

@@ -19,6 +19,7 @@ const ann, bob, root = "ann@example.org", "bob@example.org", "root@example.org"
 
 // filled is a world with a bit of everything.
 func filled(tb testing.TB, change func(*webui.Config, *portal.Config, *portal.Deps)) *world {
+	tb.Helper()
 	w := newWorld(tb, change)
 	w.add(ann, nil)
 	w.add(bob, nil)

@@ -54,7 +54,7 @@ func passwordField(name, label, autocomplete, help, fault string) webui.Field {
 }
 
 func addressField(value, fault string) webui.Field {
-	return webui.Field{Name: "address", Label: "E-mail address", Type: "email", Value: value, Autocomplete: "username", Required: true, Max: 254, Error: fault}
+	return webui.Field{Name: "address", Label: "E-mail address", Type: "email", Value: clip(value, mostTyped), Autocomplete: "username", Required: true, Max: 254, Error: fault}
 }
 
 func (p *Portal) signUpForm(w http.ResponseWriter, r *http.Request, v webui.Visit) error {

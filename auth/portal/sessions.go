@@ -27,7 +27,7 @@ type sessionsPage struct {
 }
 
 // sessionsShown bounds the list.
-const sessionsShown = 100
+const sessionsShown = 40
 
 func (p *Portal) sessions(w http.ResponseWriter, r *http.Request, v webui.Visit) error {
 	return p.sessionsPage(w, r, v, http.StatusOK, "", "", "", noted(v))
@@ -55,7 +55,7 @@ func (p *Portal) sessionsPage(w http.ResponseWriter, r *http.Request, v webui.Vi
 	}
 	data.More = max(0, len(list)-sessionsShown)
 	for _, s := range list[:len(list)-data.More] {
-		data.Rows = append(data.Rows, sessionRow{ID: s.ID, Agent: browser(s.Agent), From: s.From, Since: s.CreatedAt, Used: s.SeenAt, Ends: s.ExpiresAt, This: s.ID == who.Session.ID})
+		data.Rows = append(data.Rows, sessionRow{ID: s.ID, Agent: browser(s.Agent), From: clip(s.From, mostName), Since: s.CreatedAt, Used: s.SeenAt, Ends: s.ExpiresAt, This: s.ID == who.Session.ID})
 	}
 	return p.page(w, r, status, "Sessions and password", "sessions.html", data)
 }

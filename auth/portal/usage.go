@@ -89,7 +89,7 @@ func (p *Portal) usage(w http.ResponseWriter, r *http.Request, v webui.Visit) er
 			usable++
 		}
 	}
-	data := usagePage{Days: shown, Allowed: modelText(who.Account.Allowance.Models), Limits: limits(who.Account.Allowance.Limits)}
+	data := usagePage{Days: shown, Allowed: clip(modelText(who.Account.Allowance.Models), mostTyped), Limits: limits(who.Account.Allowance.Limits)}
 	data.KeyBar = webui.Bar{Label: "Keys", Used: float64(usable), Of: float64(who.Account.Allowance.Keys), Text: fmt.Sprintf("%d of %d", usable, who.Account.Allowance.Keys)}
 	days := make([]sums, shown)
 	byModel, byKey := make(map[string]*sums), make(map[string]*sums)
@@ -101,7 +101,9 @@ func (p *Portal) usage(w http.ResponseWriter, r *http.Request, v webui.Visit) er
 		days[day].add(u)
 		data.Total.add(u)
 		in(byModel, cmp.Or(u.Model, "unknown")).add(u)
-		in(byKey, cmp.Or(names[u.KeyID], u.KeyID)).add(u)
+		of := in(byKey, u.KeyID) // two keys may have one name
+		of.Name = cmp.Or(names[u.KeyID], u.KeyID)
+		of.add(u)
 	}
 	data.Priced = data.Total.CostNanos > 0
 	data.Models, data.MoreModels = most(byModel)
@@ -129,6 +131,7 @@ func in(m map[string]*sums, name string) *sums {
 // most returns those of which most was used, and how many are left out.
 func most(m map[string]*sums) (list []sums, more int) {
 	for _, s := range m {
+		s.Name = clip(s.Name, mostList)
 		list = append(list, *s)
 	}
 	slices.SortFunc(list, func(a, b sums) int {

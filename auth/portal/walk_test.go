@@ -213,6 +213,7 @@ func TestScriptsAreText(t *testing.T) {
 // tenThousand has that many keys in use, a year of usage of many models, and names as
 // long as they may be.
 func tenThousand(tb testing.TB) (*world, *browser) {
+	tb.Helper()
 	w := filled(tb, nil)
 	w.accounts[ann].Allowance.Keys = 10_000
 	long := strings.Repeat("<", 256)
@@ -230,16 +231,41 @@ func tenThousand(tb testing.TB) (*world, *browser) {
 }
 
 func TestLargePagesStaySmall(t *testing.T) {
-	_, b := tenThousand(t)
-	for _, path := range []string{"/profile", "/profile?page=200", "/profile?page=99999999999999999999", "/profile/usage", "/profile/sessions", "/chat"} {
-		w := b.get(path)
-		wantCode(t, w, 200)
-		t.Logf("%s: %d bytes", path, w.Body.Len())
-		if w.Body.Len() > 100_000 {
-			t.Errorf("%s has %d bytes", path, w.Body.Len())
+	w, b := tenThousand(t)
+	for round, change := range []func(){
+		func() {},
+		func() { // the worst that anybody can call things
+			for i := range w.keys {
+				w.keys[i].Name, w.keys[i].Models = strings.Repeat("\"", 256), []string{strings.Repeat("'", 256), strings.Repeat("&", 256)}
+			}
+			for i := range w.rollups {
+				w.rollups[i].Model = strings.Repeat("\"", 250) + w.rollups[i].Model
+			}
+			for range 200 {
+				v := w.sessions[w.in(ann)]
+				v.Session.Agent, v.Session.From = strings.Repeat("\"", 256), strings.Repeat("\"", 256)
+			}
+		},
+	} {
+		change()
+		for _, path := range []string{"/profile", "/profile?page=400", "/profile?page=99999999999999999999", "/profile/usage", "/profile/sessions", "/chat"} {
+			page := b.get(path)
+			wantCode(t, page, 200)
+			t.Logf("%d %s: %d bytes", round, path, page.Body.Len())
+			if page.Body.Len() > 100_000 {
+				t.Errorf("%s has %d bytes", path, page.Body.Len())
+			}
+		}
+		typed := strings.Repeat("\"", 9_000)
+		for path, fields := range map[string][]string{"/profile/keys": {"name", typed, "models", typed, "expires", "x"}} {
+			page := b.post(t, "/profile", path, fields...)
+			t.Logf("%d POST %s: %d bytes", round, path, page.Body.Len())
+			if page.Body.Len() > 100_000 {
+				t.Errorf("POST %s has %d bytes", path, page.Body.Len())
+			}
 		}
 	}
-	wantCode(t, b.get("/profile?page=200"), 200, "Page 200 of 200", "Newer keys")
+	wantCode(t, b.get("/profile?page=400"), 200, "Page 400 of 400", "Newer keys")
 }
 
 func BenchmarkPages(b *testing.B) {
