@@ -175,11 +175,11 @@ func certificateOf(k *apipb.CertificateExpiry, s *apipb.GetStatusResponse) certi
 
 // fabricView is a fabric.
 type fabricView struct {
-	Name, Nodes     string
-	Status          webui.Status
-	WholeFree, Free uint32
-	FreeBar         webui.Bar
-	Holds, Weights  string
+	Name, Nodes              string
+	Status                   webui.Status
+	Members, WholeFree, Free uint32
+	Picture                  template.HTML // its nodes: wholly free, or not, or those that deny it
+	Holds, Weights           string
 }
 
 // maxHeld bounds what a row says of the models in a fabric, in bytes.
@@ -187,18 +187,29 @@ const maxHeld = 600
 
 func fabricOf(f *apipb.FabricStatus) fabricView {
 	v := fabricView{
-		Name: f.GetFabric(), Nodes: fmt.Sprint(f.GetMembers()), WholeFree: f.GetWholeFree(), Free: f.GetFreeCards(),
-		Holds: short(telling.Counts(f.GetHolds(), "-"), maxHeld), Weights: short(telling.FabricWeights(f.GetWeights()), maxHeld),
-		FreeBar: webui.Bar{
-			Label: "nodes of " + f.GetFabric() + " that are wholly free", Used: float64(f.GetWholeFree()), Of: float64(f.GetMembers()),
-			Text: fmt.Sprintf("%d of %d", f.GetWholeFree(), f.GetMembers()),
-		},
+		Name: f.GetFabric(), Nodes: fmt.Sprint(f.GetMembers()), Members: f.GetMembers(), WholeFree: f.GetWholeFree(), Free: f.GetFreeCards(),
+		Holds: short(telling.Counts(f.GetHolds(), "-"), maxHeld), Weights: short(telling.FabricWeights(f.GetWeights()), maxHeld), Picture: membersOf(f),
 	}
 	if n := f.GetContradicted(); n > 0 {
 		v.Nodes += fmt.Sprintf(", %d contradicted", n)
 		v.Status = webui.Status{Kind: webui.Warn, Text: fmt.Sprintf("%d contradicted", n)}
 	}
 	return v
+}
+
+// membersOf draws the nodes of a fabric, a square each, or a share of them where there
+// are many.
+func membersOf(f *apipb.FabricStatus) template.HTML {
+	const width = 24
+	n, denied := f.GetMembers(), min(f.GetContradicted(), f.GetMembers())
+	free := min(f.GetWholeFree(), n-denied)
+	shares := telling.Shares(&apipb.CardClass{Total: n, Free: free, Unusable: denied, Taken: n - denied - free}, int(min(n, width)))
+	var states []card
+	for i, state := range map[int]card{telling.ShareTaken: cardTaken, telling.ShareUnusable: cardUnusable, telling.ShareFree: cardFree} {
+		states = append(states, slices.Repeat([]card{state}, shares[i])...)
+	}
+	slices.Sort(states)
+	return cells(states, width, fmt.Sprintf("of %d nodes %d are wholly free, %d are not, and the ports of %d deny it", n, free, n-denied-free, denied))
 }
 
 // sortedFabrics are the fabrics, those with members that deny it first, then by name.

@@ -134,7 +134,7 @@ func classBar(k *apipb.CardClass) template.HTML {
 	}
 	label := fmt.Sprintf("of %d cards %d are taken, %d free, %d occupied, %d away, %d unusable",
 		k.GetTotal(), k.GetTaken(), k.GetFree(), k.GetOccupied(), k.GetAway(), k.GetUnusable())
-	return cells(states, width, label)
+	return cells(states, width/2, label)
 }
 
 // spark draws how a rate went, the newest at the right. What is not known is a gap.
