@@ -31,13 +31,13 @@ test('what an operator sees of a fleet', { timeout: 120_000 }, async () => {
   }
 
   await operator.go('/console/nodes');
-  const node = await operator.page.locator('main a[href^="/console/nodes/"]').first().getAttribute('href');
+  const node = await operator.page.locator('main a[href^="/console/node?id="]').first().getAttribute('href');
   await operator.go(node);
   await operator.look('fleet-node');
   await operator.go('/console/models');
   const text = await operator.page.innerText('main');
   for (const name of at.models) assert.ok(text.includes(name), `${name} is listed`);
-  await operator.go(`/console/models/${at.models[0]}`);
+  await operator.go(`/console/model?name=${at.models[0]}`);
   await operator.look('fleet-model');
   await operator.leave();
 });

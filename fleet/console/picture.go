@@ -55,7 +55,7 @@ func (c card) shape(x, y int) string {
 	return at + square
 }
 
-// cells draws squares in rows. Cells of a state are one path, which is what keeps a
+// cells draws squares in rows; label says what for those who do not see them. Cells of a state are one path, which is what keeps a
 // table of many nodes small.
 func cells(states []card, row int, label string) template.HTML {
 	if len(states) == 0 {
@@ -66,9 +66,12 @@ func cells(states []card, row int, label string) template.HTML {
 		paths[c].WriteString(c.shape(i%row*10, i/row*10))
 	}
 	width, height := min(len(states), row)*10, (len(states)+row-1)/row*10
+	says := `aria-hidden="true"` // a word stands beside it
+	if label != "" {
+		says = `role="img" aria-label="` + template.HTMLEscapeString(label) + `"`
+	}
 	var out strings.Builder
-	fmt.Fprintf(&out, `<svg class="cells" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s" focusable="false">`,
-		width, height, width*3/2, height*3/2, template.HTMLEscapeString(label))
+	fmt.Fprintf(&out, `<svg class="cells" viewBox="0 0 %d %d" width="%d" height="%d" %s focusable="false">`, width, height, width*3/2, height*3/2, says)
 	for c := range cardStates {
 		if paths[c].Len() > 0 {
 			fmt.Fprintf(&out, `<path class=%q d=%q/>`, c.class(), paths[c].String())
