@@ -32,7 +32,8 @@ func small() *services {
 			},
 			WholeFreeNodes: 1, Nodes: []*apipb.NamedCount{{Name: "ready", Count: 4}},
 			Models: []*apipb.PlacedModel{
-				{Name: "big", Wanted: 1, Ready: 1, IdleSeconds: 7200}, {Name: "huge", Wanted: 1, IdleSeconds: -1, Unplaced: "no fabric holds all 3 ranks"},
+				{Name: "big", Wanted: 1, Ready: 1, IdleSeconds: 7200},
+				{Name: "huge", Wanted: 1, IdleSeconds: -1, Unplaced: "no fabric holds all 3 ranks"},
 				{Name: "quiet", Wanted: 1, Ready: 1, IdleSeconds: -1},
 			},
 			Troubled: []*apipb.TroubledReplica{{Replica: "big-1", Model: "big", State: apipb.ReplicaState_REPLICA_STATE_FAILED, Since: ago(0), Reason: "shard 0 failed"}},

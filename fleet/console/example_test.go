@@ -38,7 +38,7 @@ func Example() {
 	}
 	// go c.Run(ctx), for rates and sums of usage
 	w := httptest.NewRecorder()
-	c.Handler(webui.Open).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/console/nodes", nil)) //nolint:noctx // of an example
+	c.Handler(webui.Open).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/console/nodes", nil))
 	fmt.Println(w.Code, strings.Contains(w.Body.String(), "gpu-7"), strings.Contains(w.Body.String(), "/console/replicas"))
 	// Output: 200 true false
 }

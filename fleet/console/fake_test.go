@@ -20,7 +20,7 @@ import (
 	"github.com/llmgw/llmgw/fleet/console"
 )
 
-var now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+var now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a moment, as a constant
 
 func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(-d)) }
 
@@ -118,11 +118,11 @@ func (s *services) Traffic() console.TrafficReading {
 }
 
 // deps are all of them.
-func (s *services) deps(t testing.TB) console.Deps {
-	t.Helper()
+func (s *services) deps(tb testing.TB) console.Deps {
+	tb.Helper()
 	site, err := webui.New(webui.DefaultConfig(), webui.Deps{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return console.Deps{
 		Site: site, Nodes: s, Placement: s, Models: s, Usage: s, Keys: s, Users: s, Traffic: s, Now: func() time.Time { return now },
@@ -137,23 +137,23 @@ func (s *services) deps(t testing.TB) console.Deps {
 }
 
 // made is a console of such deps.
-func made(t testing.TB, deps console.Deps) *console.Console {
-	t.Helper()
+func made(tb testing.TB, deps console.Deps) *console.Console {
+	tb.Helper()
 	c, err := console.New(console.DefaultConfig(), deps)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return c
 }
 
 // get loads a page.
-func get(t testing.TB, h http.Handler, path string) (status int, page string, header http.Header) {
-	t.Helper()
+func get(tb testing.TB, h http.Handler, path string) (status int, page string, header http.Header) {
+	tb.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	h.ServeHTTP(w, httptest.NewRequestWithContext(tb.Context(), http.MethodGet, path, nil))
 	body, err := io.ReadAll(w.Result().Body)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return w.Code, string(body), w.Result().Header
 }
@@ -186,10 +186,10 @@ func large() *services {
 			}
 		}
 		n.Shards = append(n.Shards, &apipb.NodeShard{Replica: fmt.Sprintf("some-model-%03d-%04d", i%models, i), State: "ready", Since: ago(time.Hour), Running: new(uint32(3)), Waiting: new(uint32(1))})
-		switch {
-		case i%100 == 1:
+		switch i % 100 {
+		case 1:
 			n.State, n.Connected = apipb.NodeState_NODE_STATE_LOST, false
-		case i%100 == 2:
+		case 2:
 			n.Target, n.TargetReason = apipb.NodeTarget_NODE_TARGET_DRAINED, "a fan is broken"
 		}
 		s.nodes.Nodes = append(s.nodes.Nodes, n)

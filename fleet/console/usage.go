@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,8 +91,8 @@ func (a *added) rows(by string) []used {
 		return a.byModel
 	}
 	out := make([]used, 0, len(a.byTime))
-	for i := len(a.byTime) - 1; i >= 0; i-- {
-		out = append(out, a.byTime[i])
+	for _, u := range slices.Backward(a.byTime) {
+		out = append(out, u)
 	}
 	return out
 }
