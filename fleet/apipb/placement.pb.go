@@ -1960,7 +1960,10 @@ func (x *ReplicaShard) GetStatus() *NodeShard {
 type ExplainPlacementRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name, or an alias.
-	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Of how many of its replicas, the first by id, it is asked where they would go
+	// today. 0: all.
+	MostReplicas  uint32 `protobuf:"varint,2,opt,name=most_replicas,json=mostReplicas,proto3" json:"most_replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2000,6 +2003,13 @@ func (x *ExplainPlacementRequest) GetModel() string {
 		return x.Model
 	}
 	return ""
+}
+
+func (x *ExplainPlacementRequest) GetMostReplicas() uint32 {
+	if x != nil {
+		return x.MostReplicas
+	}
+	return 0
 }
 
 // ExplainPlacementResponse says where its replicas are and why.
@@ -3170,7 +3180,7 @@ type ExplainedReplica struct {
 	Shards  []*PlacementShard      `protobuf:"bytes,3,rep,name=shards,proto3" json:"shards,omitempty"`
 	// The answer of today, without rejected and others, and without fabrics if it is
 	// placed. It need not be the one that
-	// the replica was placed by. Absent: the model has a problem.
+	// the replica was placed by. Absent: the model has a problem, or it was not asked for.
 	Today *PlacementDecision `protobuf:"bytes,4,opt,name=today,proto3" json:"today,omitempty"`
 	// It would go just where it is.
 	Same          bool `protobuf:"varint,5,opt,name=same,proto3" json:"same,omitempty"`
@@ -3876,9 +3886,10 @@ const file_llmgw_api_v1_placement_proto_rawDesc = "" +
 	"\fReplicaShard\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05cards\x18\x02 \x03(\tR\x05cards\x12/\n" +
-	"\x06status\x18\x03 \x01(\v2\x17.llmgw.api.v1.NodeShardR\x06status\"/\n" +
+	"\x06status\x18\x03 \x01(\v2\x17.llmgw.api.v1.NodeShardR\x06status\"T\n" +
 	"\x17ExplainPlacementRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"\xd4\x02\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12#\n" +
+	"\rmost_replicas\x18\x02 \x01(\rR\fmostReplicas\"\xd4\x02\n" +
 	"\x18ExplainPlacementResponse\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12;\n" +
 	"\bstanding\x18\x02 \x01(\v2\x1f.llmgw.api.v1.PlacementStandingR\bstanding\x12/\n" +

@@ -16,6 +16,10 @@ import (
 	"github.com/llmgw/llmgw/fleet/apipb/telling"
 )
 
+// mostExplained is of how many replicas a page says where they would go today: each
+// costs a decision on the whole fleet.
+const mostExplained = 20
+
 // modelState is what the services say of one model: each may know it or not.
 type modelState struct {
 	name   string
@@ -298,7 +302,7 @@ func (c *Console) model(w http.ResponseWriter, r *http.Request, _ webui.Visit) e
 	l, page := asked(r, "nodes", param{"name", m.name})
 	var placement *placementView
 	if m.placed != nil {
-		if e, ok := ask(r.Context(), c, &missing, "why it is placed so", c.deps.Placement.ExplainPlacement, &apipb.ExplainPlacementRequest{Model: m.name}); ok {
+		if e, ok := ask(r.Context(), c, &missing, "why it is placed so", c.deps.Placement.ExplainPlacement, &apipb.ExplainPlacementRequest{Model: m.name, MostReplicas: mostExplained}); ok {
 			placement = c.explained(e, &l, page)
 			if e.GetModel() != nil { // what the page says of the model is of the moment of its reasons
 				m.placed, at = e.GetModel(), e.GetAt()
@@ -365,7 +369,7 @@ func (c *Console) explained(e *apipb.ExplainPlacementResponse, l *list, page int
 		v.Need = short(telling.Need(n), 4*maxText)
 		v.memory(n.GetMemory())
 	}
-	for _, x := range e.GetReplicas()[:min(len(e.GetReplicas()), c.cfg.Rows)] {
+	for _, x := range e.GetReplicas()[:min(len(e.GetReplicas()), mostExplained)] {
 		row := explainedRow{
 			Replica: x.GetReplica(), At: short(telling.Places(x.GetShards()), 2*maxText),
 			State: webui.Status{Text: telling.ReplicaState(x.GetState())},

@@ -120,7 +120,7 @@ func (p *placements) ExplainPlacement(_ context.Context, req *apipb.ExplainPlace
 	if err != nil {
 		return nil, err
 	}
-	e, known := s.Explain(p.named(req.GetModel()))
+	e, known := s.Explain(p.named(req.GetModel()), int(req.GetMostReplicas()))
 	if !known {
 		return nil, api.NotFound(p.notRun(s, req.GetModel()))
 	}

@@ -46,15 +46,16 @@ type Reasked struct {
 	Replica ReplicaView
 	// Today is the answer of this snapshot, which need not be the one that it was
 	// placed by: machines and other replicas have come and gone since. Nil: the
-	// model has a Problem.
+	// model has a Problem, or it was not asked for.
 	Today *placement.Decision
 	// Same: it would go just where it is, but for the order of its cards.
 	Same bool
 }
 
 // Explain asks for each replica of a model, and for one more, where it would go;
-// false: no such model has a profile.
-func (s *Snapshot) Explain(model string) (*Explanation, bool) {
+// false: no such model has a profile. Of replicas only the first most are asked for,
+// by ID; 0: all.
+func (s *Snapshot) Explain(model string, most int) (*Explanation, bool) {
 	m, known := s.Model(model)
 	if !known {
 		return nil, false
@@ -65,18 +66,22 @@ func (s *Snapshot) Explain(model string) (*Explanation, bool) {
 		wish.Replica = oneMore(model, 0)
 		out.Next = new(s.Cluster.Place(wish))
 	}
+	without := s.Cluster.Clone() // one replica, and each in its turn
 	for _, r := range s.Replicas {
 		if r.Model != model {
 			continue
 		}
 		asked := Reasked{Replica: r}
-		if m.Problem == "" {
-			without := s.Cluster.Clone()
+		if m.Problem == "" && (most == 0 || len(out.Placed) < most) {
+			claim, held := without.ClaimOf(r.ID)
 			without.Release(r.ID)
 			wish := m.Wish
 			wish.Replica = r.ID
 			asked.Today = new(without.Place(wish))
 			asked.Same = asked.Today.Placed && slices.EqualFunc(asked.Today.Shards, r.Row.Shards, samePlace)
+			if held {
+				without.Claim(claim)
+			}
 		}
 		out.Placed = append(out.Placed, asked)
 	}

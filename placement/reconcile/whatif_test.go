@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -254,18 +255,63 @@ func TestExplain(t *testing.T) {
 	nodes := []placement.Node{plainNode("a1", "a"), plainNode("a2", "a"), plainNode("b1", "b")}
 	gang := reconcile.ModelView{Name: "g", Wanted: 1, Wish: gangWish("g", 2)}
 	s := snapshotOf(nodes, []reconcile.ModelView{gang, {Name: "p", Wanted: 1, Problem: "3 cards over 2 ranks"}}, map[string][]string{"g1": {"a1", "a2"}})
-	e, known := s.Explain("g")
+	e, known := s.Explain("g", 0)
 	if !known || len(e.Placed) != 1 || !e.Placed[0].Same || e.Placed[0].Today == nil {
 		t.Fatalf("%+v, %t; want one replica where it would go today", e, known)
 	}
 	if e.Next.Placed || len(e.Next.Rejected) != 3 || len(e.Next.Fabrics) != 2 || !e.Next.CouldEver {
 		t.Errorf("one more: %s", e.Next.Explain())
 	}
-	if e, known := s.Explain("p"); !known || e.Next != nil {
+	if e, known := s.Explain("p", 0); !known || e.Next != nil {
 		t.Errorf("%+v, %t; want a model that is not asked about", e, known)
 	}
-	if _, known := s.Explain("x"); known {
+	if _, known := s.Explain("x", 0); known {
 		t.Error("a model that there is not is known")
+	}
+}
+
+// Each replica is asked about as things are without it, and with all the others.
+func TestExplainSeveral(t *testing.T) {
+	nodes := []placement.Node{plainNode("a1", "a"), plainNode("a2", "a"), plainNode("b1", "b"), plainNode("b2", "b")}
+	gang := reconcile.ModelView{Name: "g", Wanted: 2, Wish: gangWish("g", 2)}
+	s := snapshotOf(nodes, []reconcile.ModelView{gang}, map[string][]string{"g1": {"a1", "a2"}, "g2": {"b1", "b2"}})
+	e, known := s.Explain("g", 0)
+	if !known || len(e.Placed) != 2 {
+		t.Fatalf("%+v, %t; want two replicas", e, known)
+	}
+	for _, r := range e.Placed {
+		if !r.Same {
+			t.Errorf("%s would go to %v; the other one is elsewhere, so it has its own place alone", r.Replica.ID, r.Today.Shards)
+		}
+	}
+	if e.Next.Placed {
+		t.Errorf("one more: %s; want no place", e.Next.Explain())
+	}
+	if e, _ := s.Explain("g", 1); len(e.Placed) != 2 || e.Placed[0].Today == nil || e.Placed[1].Today != nil {
+		t.Errorf("%+v; want both, and one of them asked about", e.Placed)
+	}
+}
+
+// A model with a hundred replicas of two nodes each, in a fleet of a thousand nodes:
+// all of them are asked for, and as many as a page shows.
+func BenchmarkExplain(b *testing.B) {
+	var nodes []placement.Node
+	at := map[string][]string{}
+	for i := range 1000 {
+		n := plainNode(fmt.Sprintf("n%04d", i), fmt.Sprintf("f%d", i/16))
+		nodes = append(nodes, n)
+		if i < 200 {
+			id := fmt.Sprintf("g%03d", i/2)
+			at[id] = append(at[id], n.ID)
+		}
+	}
+	s := snapshotOf(nodes, []reconcile.ModelView{{Name: "g", Wanted: 100, Wish: gangWish("g", 2)}}, at)
+	for _, most := range []int{0, 20} {
+		b.Run(fmt.Sprintf("most=%d", most), func(b *testing.B) {
+			for b.Loop() {
+				s.Explain("g", most)
+			}
+		})
 	}
 }
 
