@@ -14,6 +14,7 @@ var (
 	targetNames = []string{"", "cordoned", "drained"}
 	stateNames  = []string{"", "pending", "approved", "suspended"}
 	linkNames   = []string{"", "key", "reset"}
+	kindNames   = []string{"", "dynamic", "static", "cloud"}
 )
 
 // String returns the period's text.
@@ -69,6 +70,15 @@ func (k LinkKind) MarshalText() ([]byte, error) { return textOf("kind", linkName
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (k *LinkKind) UnmarshalText(b []byte) error { return parse("kind", linkNames, b, k) }
+
+// String returns the kind's text.
+func (k ProviderKind) String() string { return nameOf(kindNames, k) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k ProviderKind) MarshalText() ([]byte, error) { return textOf("kind", kindNames, k) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (k *ProviderKind) UnmarshalText(b []byte) error { return parse("kind", kindNames, b, k) }
 
 func nameOf[E ~uint8](names []string, v E) string {
 	switch {

@@ -23,6 +23,9 @@ func TestNames(t *testing.T) {
 	}
 	roundTrip(t, storage.LinkKey)
 	roundTrip(t, storage.LinkReset)
+	for k := storage.ProviderDynamic; k <= storage.ProviderCloud; k++ {
+		roundTrip(t, k)
+	}
 }
 
 func roundTrip[E comparable](t *testing.T, v E) {

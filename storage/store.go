@@ -14,6 +14,7 @@ type Store interface {
 	Replicas
 	Models
 	Accounts
+	Providers
 
 	// Check looks the database through for damage: what the database itself can
 	// tell, the schema, and that sums agree with what they are sums of. It may

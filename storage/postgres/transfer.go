@@ -72,6 +72,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 			each(ctx, tx, scanReplica, func(r storage.Replica) error { return d.Put(dump.FromReplica(r)) }, `SELECT `+replicaColumns+` FROM replicas ORDER BY created_at, id`),
 			each(ctx, tx, scanModel, func(m storage.Model) error { return d.Put(dump.FromModel(m)) }, `SELECT `+modelColumns+` FROM models ORDER BY name`),
 			each(ctx, tx, scanLink, func(l storage.Link) error { return d.Put(dump.FromLink(l)) }, `SELECT `+linkColumns+` FROM links ORDER BY id`),
+			each(ctx, tx, scanProvider, func(p storage.Provider) error { return d.Put(dump.FromProvider(p)) }, `SELECT `+providerColumns+` FROM providers ORDER BY id`),
 		)
 		if err != nil {
 			return err
@@ -89,14 +90,15 @@ func (s *Store) Import(ctx context.Context, r io.Reader) error {
 	}
 	return s.long(ctx, op, pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx) error {
 		// Nobody else writes until it is done.
-		if _, err := tx.Exec(ctx, `LOCK TABLE marks, keys, audit, budgets, grants, usage, usage_hours, usage_days, term, nodes, cordons, replicas, models, accounts, links IN EXCLUSIVE MODE`); err != nil {
+		if _, err := tx.Exec(ctx, `LOCK TABLE marks, keys, audit, budgets, grants, usage, usage_hours, usage_days, term, nodes, cordons, replicas, models, accounts, links, providers IN EXCLUSIVE MODE`); err != nil {
 			return err
 		}
 		var there bool
 		err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM keys) OR EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM budgets)
 OR EXISTS (SELECT 1 FROM usage) OR EXISTS (SELECT 1 FROM usage_hours) OR EXISTS (SELECT 1 FROM usage_days) OR EXISTS (SELECT 1 FROM marks)
 OR EXISTS (SELECT 1 FROM term) OR EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM cordons) OR EXISTS (SELECT 1 FROM replicas)
-OR EXISTS (SELECT 1 FROM models) OR EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM links)`).Scan(&there)
+OR EXISTS (SELECT 1 FROM models) OR EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM links)
+OR EXISTS (SELECT 1 FROM providers)`).Scan(&there)
 		if err != nil {
 			return err
 		}
@@ -193,7 +195,7 @@ func (p *putter) put(ctx context.Context, rec dump.Record) error {
 	return nil
 }
 
-// putOther keeps one record of the fleet's, a model, an account or a link.
+// putOther keeps one record of the fleet's, a model, an account, a link or a provider.
 func putOther(ctx context.Context, tx pgx.Tx, rec dump.Record) error {
 	switch {
 	case rec.Term != nil:
@@ -236,6 +238,12 @@ func putOther(ctx context.Context, tx pgx.Tx, rec dump.Record) error {
 			err = accountTaken(a)
 		}
 		return err
+	case rec.Provider != nil:
+		p, err := rec.Provider.Storage()
+		if err != nil {
+			return err
+		}
+		return insertProvider(ctx, tx, p)
 	default:
 		l, err := rec.Link.Storage()
 		if err != nil {

@@ -55,6 +55,7 @@ func testPages(t *testing.T, open Open) {
 		ok(t, s.PutReplica(ctx, f, simpleReplica(n)))
 		ok(t, s.CreateKey(ctx, simpleKey(n), because(simpleKey(n).ID)))
 		ok(t, s.CreateAccount(ctx, simpleAccount(n), 0, because(simpleAccount(n).ID)))
+		ok(t, s.CreateProvider(ctx, f, simpleProvider(n), because(simpleProvider(n).ID)))
 		_, err := s.InsertUsage(ctx, []storage.Usage{simpleUsage(n * 3600)})
 		ok(t, err)
 	}
@@ -81,6 +82,10 @@ func testPages(t *testing.T, open Open) {
 		},
 		"accounts": func(p storage.Page) (string, error) {
 			_, next, err := s.ListAccounts(ctx, storage.AccountQuery{Page: p}, epoch)
+			return next, err
+		},
+		"providers": func(p storage.Page) (string, error) {
+			_, next, err := s.ListProviders(ctx, storage.ProviderQuery{Page: p})
 			return next, err
 		},
 		"audit": func(p storage.Page) (string, error) {
@@ -136,6 +141,11 @@ func everyMethod(ctx context.Context, s storage.Store) map[string]error {
 		"PutModels":     s.PutModels(ctx, []storage.ModelChange{{Model: simpleModel(1), Why: because("a")}}),
 		"RemoveModel":   s.RemoveModel(ctx, "m", 1, because("a")),
 
+		"CreateProvider": s.CreateProvider(ctx, fence, simpleProvider(1), because("a")),
+		"UpdateProvider": s.UpdateProvider(ctx, fence, simpleProvider(1), because("a")),
+		"SeeProviders":   s.SeeProviders(ctx, fence, []storage.ProviderSeen{{ID: "p"}}),
+		"DeleteProvider": s.DeleteProvider(ctx, fence, "p", 1, because("a")),
+
 		"CreateAccount":    s.CreateAccount(ctx, simpleAccount(1), 1, because("a")),
 		"UpdateAccount":    s.UpdateAccount(ctx, simpleAccount(1), because("a")),
 		"RehashAccount":    s.RehashAccount(ctx, "a", "b", "c"),
@@ -159,6 +169,10 @@ func everyMethod(ctx context.Context, s storage.Store) map[string]error {
 	_, errs["TakeAttempt"] = s.TakeAttempt(ctx, 1, epoch, throttle())
 	_, errs["RevokeAccountKey"] = s.RevokeAccountKey(ctx, "a", "k", epoch, because("a"))
 	_, _, errs["PruneAccounts"] = s.PruneAccounts(ctx, storage.StaleAccounts{Most: 1, Pending: epoch})
+	_, errs["Provider"] = s.Provider(ctx, "p")
+	_, errs["ProviderByName"] = s.ProviderByName(ctx, "p")
+	_, errs["ProviderByBaseURL"] = s.ProviderByBaseURL(ctx, "p")
+	_, _, errs["ListProviders"] = s.ListProviders(ctx, storage.ProviderQuery{})
 	_, errs["BeginTerm"] = s.BeginTerm(ctx, storage.TermRequest{Cluster: cluster, At: epoch})
 	_, errs["Term"] = s.Term(ctx)
 	_, errs["Node"] = s.Node(ctx, "n")

@@ -55,6 +55,7 @@ func Fill(t testing.TB, s storage.Store) {
 	fillFleet(t, s)
 	fillModels(t, s)
 	fillAccounts(t, s)
+	fillProviders(t, s)
 }
 
 // Export is what s.Export writes.
@@ -135,7 +136,7 @@ func testTransferRefused(t *testing.T, open Open, fresh func(t *testing.T) Open)
 		"nothing":            {"", storage.ErrInvalid},
 		"something else":     {"PRAGMA foreign_keys=OFF;\nBEGIN;\n", storage.ErrInvalid},
 		"other JSON":         {"{\"a\":1}\n", storage.ErrInvalid},
-		"a newer form":       {strings.Replace(text, `"version":5`, `"version":6`, 1), storage.ErrSchema},
+		"a newer form":       {strings.Replace(text, `"version":6`, `"version":7`, 1), storage.ErrSchema},
 		"cut after a line":   {strings.Join(lines[:len(lines)/2], ""), storage.ErrInvalid},
 		"cut in a line":      {text[:len(text)/2], storage.ErrInvalid},
 		"cut before its end": {strings.Join(lines[:len(lines)-2], ""), storage.ErrInvalid},

@@ -21,8 +21,8 @@ const (
 	format = "llmgw-store"
 	// Version is that of the form. A reader takes every one up to it. Version 2
 	// has a key's lineage and may_explain, version 3 the fleet, version 4 models,
-	// version 5 accounts, their links and a key's account.
-	Version = 5
+	// version 5 accounts, their links and a key's account, version 6 providers.
+	Version = 6
 	// maxLine bounds a line: a node's registration of 1 MiB, each byte escaped.
 	maxLine = 8 << 20
 )
@@ -57,6 +57,8 @@ type Record struct {
 	Model   *Model   `json:"model,omitempty"`
 	Account *Account `json:"account,omitempty"`
 	Link    *Link    `json:"link,omitempty"`
+
+	Provider *Provider `json:"provider,omitempty"`
 
 	End json.RawMessage `json:"end,omitempty"` // of the trailer
 }
@@ -178,6 +180,7 @@ func (r *Record) single() bool {
 	for _, there := range []bool{
 		r.Mark != nil, r.Key != nil, r.Audit != nil, r.Budget != nil, r.Grant != nil, r.Usage != nil, r.Hour != nil, r.Day != nil,
 		r.Term != nil, r.Node != nil, r.Cordon != nil, r.Replica != nil, r.Model != nil, r.Account != nil, r.Link != nil,
+		r.Provider != nil,
 	} {
 		if there {
 			n++

@@ -25,6 +25,8 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"format":"llmgw-store","version":5}` + "\n" +
 		`{"account":{"id":"a","address":"a@b","password":"$","state":"approved","allowance":{"models":["x"],"limits":{},"budget":{"nanos":1,"period":"day"},"keys":1},"created_at":1,"revision":1}}` + "\n" +
 		`{"link":{"id":"l","hash":"00","kind":"key","spec":{"owner":"x"},"created_at":1,"expires_at":2,"used_at":1,"key":"k"}}` + "\n"))
+	f.Add([]byte(`{"format":"llmgw-store","version":6}` + "\n" +
+		`{"provider":{"id":"p","name":"n","base_url":"http://a","kind":"cloud","credential":"AQ==","credential_key":"k","models":[{"name":"m","context_tokens":1,"first_seen":"2026-03-02T00:00:00Z"}],"created_at":1,"changed_at":1,"revision":1}}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := dump.NewReader(bytes.NewReader(text))
 		for n := 0; err == nil; n++ {

@@ -295,6 +295,8 @@ func (r *Record) Valid() (err error) {
 		_, err = r.Account.Storage()
 	case r.Link != nil:
 		_, err = r.Link.Storage()
+	case r.Provider != nil:
+		_, err = r.Provider.Storage()
 	}
 	return err
 }

@@ -22,6 +22,9 @@ const (
 	Nodes    List = 5
 	Replicas List = 6
 	Accounts List = 7
+
+	// Providers are sorted by name.
+	Providers List = 8
 )
 
 // Cursor is the place in a list after a row: what the list is sorted by. It is

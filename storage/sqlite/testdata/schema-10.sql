@@ -1,0 +1,469 @@
+-- A database of schema version 10, with some of everything, as version 10 made it.
+BEGIN TRANSACTION;
+CREATE TABLE keys (
+  id            TEXT PRIMARY KEY,
+  hash          BLOB NOT NULL UNIQUE,
+  hint          TEXT NOT NULL,
+  name          TEXT NOT NULL,
+  owner         TEXT NOT NULL,
+  models        TEXT, -- JSON; NULL is every model
+  band          TEXT NOT NULL,
+  rpm           INTEGER,
+  tpm           INTEGER,
+  concurrency   INTEGER,
+  budget_nanos  INTEGER,
+  budget_period TEXT,
+  budget_zone   TEXT,
+  tags          TEXT, -- JSON
+  created_at    INTEGER NOT NULL,
+  expires_at    INTEGER,
+  revoked_at    INTEGER,
+  replaces      TEXT NOT NULL,
+  revision      INTEGER NOT NULL
+, lineage TEXT NOT NULL DEFAULT '', may_explain INTEGER NOT NULL DEFAULT 0, account TEXT REFERENCES accounts) STRICT;
+INSERT INTO keys VALUES('full',X'0100ff0000000000000000000000000000000000000000000000000000000000','sk-…abcd','näme ''quoted"','team;--','["qwen3","llama/*"]','gold',60,100000,4,1500000000,'month','Europe/Berlin','{"empty":"","env":"prod"}',1772409600123456,1772413200000000,1772411400000000,'old',1,'oldest',1,NULL);
+INSERT INTO keys VALUES('key-000',X'686173682d300000000000000000000000000000000000000000000000000000','','','ada',NULL,'',NULL,NULL,NULL,NULL,NULL,NULL,NULL,1772409600000000,NULL,NULL,'',1,'key-000',0,NULL);
+INSERT INTO keys VALUES('key-002',X'686173682d320000000000000000000000000000000000000000000000000000','','','ada',NULL,'',NULL,NULL,NULL,NULL,NULL,NULL,NULL,1772409720000000,NULL,NULL,'',1,'key-002',0,NULL);
+INSERT INTO keys VALUES('key-001',X'686173682d310000000000000000000000000000000000000000000000000000','','renamed','ada',NULL,'',NULL,NULL,NULL,NULL,NULL,NULL,NULL,1772409660000000,NULL,NULL,'',2,'key-001',0,NULL);
+INSERT INTO keys VALUES('acct-001/001',X'616363742d3030312f3030310000000000000000000000000000000000000000','','','ada',NULL,'',NULL,NULL,NULL,NULL,NULL,NULL,NULL,1772409660000000,NULL,NULL,'',1,'acct-001',0,'acct-001');
+INSERT INTO keys VALUES('key-050',X'686173682d353000000000000000000000000000000000000000000000000000','','','ada',NULL,'',NULL,NULL,NULL,NULL,NULL,NULL,NULL,1772412600000000,NULL,NULL,'',1,'key-050',0,NULL);
+CREATE TABLE usage_hours (
+  start        INTEGER NOT NULL,
+  key_id       TEXT NOT NULL,
+  owner        TEXT NOT NULL,
+  model        TEXT NOT NULL,
+  requests     INTEGER NOT NULL,
+  failed       INTEGER NOT NULL,
+  input        INTEGER NOT NULL,
+  cached_input INTEGER NOT NULL,
+  output       INTEGER NOT NULL,
+  reasoning    INTEGER NOT NULL,
+  cost_nanos   INTEGER NOT NULL,
+  PRIMARY KEY (start, key_id, owner, model)
+) STRICT, WITHOUT ROWID;
+INSERT INTO usage_hours VALUES(1772420400000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772424000000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772427600000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772431200000000,'k','ada','m0',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772434800000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772438400000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772442000000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772445600000000,'k','ada','m1',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772449200000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772452800000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772456400000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772460000000000,'k','ada','m2',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772463600000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772467200000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772470800000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772474400000000,'k','ada','m0',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772478000000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772481600000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772485200000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772488800000000,'k','ada','m1',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772492400000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772496000000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772499600000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772503200000000,'k','ada','m2',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772506800000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772510400000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772514000000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772517600000000,'k','ada','m0',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772521200000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772524800000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772528400000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772532000000000,'k','ada','m1',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772535600000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772539200000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772542800000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772546400000000,'k','ada','m2',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772550000000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772553600000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772557200000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772560800000000,'k','ada','m0',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772564400000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772568000000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772571600000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772575200000000,'k','ada','m1',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772578800000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772582400000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772586000000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772589600000000,'k','ada','m2',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772593200000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772596800000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772600400000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772604000000000,'k','ada','m0',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772607600000000,'k','ada','m1',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772611200000000,'k','ada','m2',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772614800000000,'k','ada','m0',1,0,100,0,20,0,1000);
+INSERT INTO usage_hours VALUES(1772618400000000,'k','ada','m1',1,1,0,0,0,0,0);
+INSERT INTO usage_hours VALUES(1772622000000000,'k','ada','m2',1,0,100,0,20,0,1000);
+CREATE TABLE usage_days (
+  start        INTEGER NOT NULL,
+  key_id       TEXT NOT NULL,
+  owner        TEXT NOT NULL,
+  model        TEXT NOT NULL,
+  requests     INTEGER NOT NULL,
+  failed       INTEGER NOT NULL,
+  input        INTEGER NOT NULL,
+  cached_input INTEGER NOT NULL,
+  output       INTEGER NOT NULL,
+  reasoning    INTEGER NOT NULL,
+  cost_nanos   INTEGER NOT NULL,
+  PRIMARY KEY (start, key_id, owner, model)
+) STRICT, WITHOUT ROWID;
+INSERT INTO usage_days VALUES(1772409600000000,'k','ada','m0',8,2,600,0,120,0,6000);
+INSERT INTO usage_days VALUES(1772409600000000,'k','ada','m1',8,2,600,0,120,0,6000);
+INSERT INTO usage_days VALUES(1772409600000000,'k','ada','m2',8,2,600,0,120,0,6000);
+INSERT INTO usage_days VALUES(1772496000000000,'k','ada','m0',8,2,600,0,120,0,6000);
+INSERT INTO usage_days VALUES(1772496000000000,'k','ada','m1',8,2,600,0,120,0,6000);
+INSERT INTO usage_days VALUES(1772496000000000,'k','ada','m2',8,2,600,0,120,0,6000);
+INSERT INTO usage_days VALUES(1772582400000000,'k','ada','m0',4,1,300,0,60,0,3000);
+INSERT INTO usage_days VALUES(1772582400000000,'k','ada','m1',4,1,300,0,60,0,3000);
+INSERT INTO usage_days VALUES(1772582400000000,'k','ada','m2',4,1,300,0,60,0,3000);
+CREATE TABLE budgets (
+  key_id  TEXT NOT NULL,
+  period  TEXT NOT NULL,
+  start   INTEGER NOT NULL, -- of the year 1 for a total
+  granted INTEGER NOT NULL CHECK (granted >= 0),
+  settled INTEGER NOT NULL CHECK (settled >= 0), -- what of granted belongs to grants that were given back
+  spent   INTEGER NOT NULL,
+  PRIMARY KEY (key_id, period, start)
+) STRICT, WITHOUT ROWID;
+INSERT INTO budgets VALUES('full','day',1772409600000000,300,0,6000);
+INSERT INTO budgets VALUES('full','day',1772496000000000,0,0,6000);
+INSERT INTO budgets VALUES('full','day',1772582400000000,0,0,3000);
+INSERT INTO budgets VALUES('full','total',-62135596800000000,500,200,15000);
+CREATE TABLE grants (
+  id          TEXT PRIMARY KEY,
+  key_id      TEXT NOT NULL,
+  period      TEXT NOT NULL,
+  start       INTEGER NOT NULL,
+  router      TEXT NOT NULL,
+  nanos       INTEGER NOT NULL,
+  at          INTEGER NOT NULL,
+  returned_at INTEGER,
+  FOREIGN KEY (key_id, period, start) REFERENCES budgets
+) STRICT, WITHOUT ROWID;
+INSERT INTO grants VALUES('g1','full','total',-62135596800000000,'r1',300,1772409600000000,1772409660000000);
+INSERT INTO grants VALUES('g2','full','day',1772409600000000,'r1',300,1772409600000000,NULL);
+INSERT INTO grants VALUES('g3','full','total',-62135596800000000,'r1',300,1772409600000000,NULL);
+CREATE TABLE routers (
+  id         TEXT PRIMARY KEY,
+  renewed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO routers VALUES('r1',1796127295559370);
+CREATE TABLE audit (
+  id         TEXT PRIMARY KEY,
+  at         INTEGER NOT NULL,
+  actor      TEXT NOT NULL,
+  action     TEXT NOT NULL,
+  target     TEXT NOT NULL,
+  before     TEXT, -- JSON
+  after      TEXT, -- JSON
+  request_id TEXT NOT NULL
+) STRICT;
+INSERT INTO audit VALUES('make full',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('key-000',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('key-001',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('key-002',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('rename',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('drain',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('model-1',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('model-2',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('model-3',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('acct-full',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('make acct-001',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('make acct-002',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('sign up',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('suspend',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('account key',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('link-001',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('link-002',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('link-003',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+INSERT INTO audit VALUES('open',1772409600000000,'cli:root@host','key.change','k',NULL,'{"name":"a<b>"}','');
+CREATE TABLE marks (
+  name TEXT PRIMARY KEY, -- rows, hours, days, budgets
+  at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO marks VALUES('hours',1772420400000000);
+INSERT INTO marks VALUES('rows',1772427600000000);
+CREATE TABLE term (
+  one      INTEGER PRIMARY KEY CHECK (one = 1), -- there is one row at most
+  cluster  TEXT NOT NULL,
+  number   INTEGER NOT NULL,
+  holder   TEXT NOT NULL,
+  begun_at INTEGER NOT NULL
+) STRICT;
+INSERT INTO term VALUES(1,'c-1',1,'cp-1',1772409600000000);
+CREATE TABLE nodes (
+  id            TEXT PRIMARY KEY,
+  instance      TEXT NOT NULL,
+  address       TEXT NOT NULL,
+  agent_version TEXT NOT NULL,
+  boot          TEXT NOT NULL,
+  labels        TEXT, -- JSON
+  registration     TEXT, -- JSON
+  first_seen    INTEGER NOT NULL,
+  last_seen     INTEGER NOT NULL
+) STRICT;
+INSERT INTO nodes VALUES('gpu07.rack-3','i-1','10.0.0.7','v1.2.3','0b5e0f1c-2f62-4b7e-9d0e-0c2d6f0f4a11','{"zone":"ä b"}','{"gpus":[{"uuid":"GPU-1","memory_bytes":85899345920}]}',1772409600000000,1772409600123456);
+INSERT INTO nodes VALUES('node-001','','','','',NULL,NULL,1772409660000000,1772413200000000);
+CREATE TABLE cordons (
+  node   TEXT PRIMARY KEY,
+  target TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  at     INTEGER NOT NULL
+) STRICT;
+INSERT INTO cordons VALUES('node-001','drained','fan',1772409600000000);
+CREATE TABLE replicas (
+  id         TEXT PRIMARY KEY,
+  model      TEXT NOT NULL,
+  command    TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  state      TEXT NOT NULL,
+  reason     TEXT NOT NULL,
+  shards     TEXT NOT NULL, -- JSON
+  created_at INTEGER NOT NULL,
+  changed_at INTEGER NOT NULL
+, detail TEXT) STRICT;
+INSERT INTO replicas VALUES('llama-1','llama/70b','abc',4611686018427387904,'starting','näme ''quoted"','[{"node":"node-001","cards":["GPU-1","GPU-2"],"ports":{"http":20000,"rendezvous":20010}},{"node":"node-002","cards":["GPU-9","GPU-0"]}]',1772409600000000,1772409601000000,'{"profile":{"engine":"vllm"},"fabric":"ä b"}');
+INSERT INTO replicas VALUES('r-001','m1','',1,'placed','','[{"node":"node-001"}]',1772409660000000,1772413200000000,NULL);
+CREATE TABLE usage_common (
+  id   INTEGER PRIMARY KEY,
+  day  INTEGER NOT NULL, -- of UTC, since 1970
+  text TEXT NOT NULL, -- JSON, in the order of the view: of a caller, or of a kind
+  UNIQUE (day, text)
+) STRICT;
+INSERT INTO usage_common VALUES(1,20514,'["k","ada","full","total",-62135596800000000]');
+INSERT INTO usage_common VALUES(2,20514,'["näme <&>","m0","","","/v1/chat/completions","",0,200,"ok","",0,"engine"]');
+INSERT INTO usage_common VALUES(3,20514,'["k","ada","full","day",1772409600000000]');
+INSERT INTO usage_common VALUES(4,20514,'["näme <&>","m1","","","/v1/chat/completions","",0,200,"ok","",0,"engine"]');
+INSERT INTO usage_common VALUES(5,20514,'["k","ada",null,null,null]');
+INSERT INTO usage_common VALUES(6,20514,'["näme <&>","m2","","","/v1/chat/completions","",0,0,"ok","",0,"none"]');
+INSERT INTO usage_common VALUES(7,20514,'["näme <&>","m2","","","/v1/chat/completions","",0,200,"ok","",0,"engine"]');
+INSERT INTO usage_common VALUES(8,20514,'["näme <&>","m0","","","/v1/chat/completions","",0,0,"ok","",0,"none"]');
+INSERT INTO usage_common VALUES(9,20514,'["näme <&>","m1","","","/v1/chat/completions","",0,0,"ok","",0,"none"]');
+INSERT INTO usage_common VALUES(10,20515,'["k","ada","full","total",-62135596800000000]');
+INSERT INTO usage_common VALUES(11,20515,'["näme <&>","m0","","","/v1/chat/completions","",0,200,"ok","",0,"engine"]');
+INSERT INTO usage_common VALUES(12,20515,'["k","ada","full","day",1772496000000000]');
+INSERT INTO usage_common VALUES(13,20515,'["näme <&>","m1","","","/v1/chat/completions","",0,200,"ok","",0,"engine"]');
+INSERT INTO usage_common VALUES(14,20515,'["k","ada",null,null,null]');
+INSERT INTO usage_common VALUES(15,20515,'["näme <&>","m2","","","/v1/chat/completions","",0,0,"ok","",0,"none"]');
+INSERT INTO usage_common VALUES(16,20515,'["näme <&>","m2","","","/v1/chat/completions","",0,200,"ok","",0,"engine"]');
+INSERT INTO usage_common VALUES(17,20515,'["näme <&>","m0","","","/v1/chat/completions","",0,0,"ok","",0,"none"]');
+INSERT INTO usage_common VALUES(18,20515,'["näme <&>","m1","","","/v1/chat/completions","",0,0,"ok","",0,"none"]');
+INSERT INTO usage_common VALUES(19,20516,'["k","ada","full","total",-62135596800000000]');
+INSERT INTO usage_common VALUES(20,20516,'["näme <&>","m0","","","/v1/chat/completions","",0,200,"ok","",0,"engine"]');
+INSERT INTO usage_common VALUES(21,20516,'["k","ada","full","day",1772582400000000]');
+INSERT INTO usage_common VALUES(22,20516,'["näme <&>","m1","","","/v1/chat/completions","",0,200,"ok","",0,"engine"]');
+INSERT INTO usage_common VALUES(23,20516,'["k","ada",null,null,null]');
+INSERT INTO usage_common VALUES(24,20516,'["näme <&>","m2","","","/v1/chat/completions","",0,0,"ok","",0,"none"]');
+INSERT INTO usage_common VALUES(25,20516,'["näme <&>","m2","","","/v1/chat/completions","",0,200,"ok","",0,"engine"]');
+INSERT INTO usage_common VALUES(26,20516,'["näme <&>","m0","","","/v1/chat/completions","",0,0,"ok","",0,"none"]');
+INSERT INTO usage_common VALUES(27,20516,'["näme <&>","m1","","","/v1/chat/completions","",0,0,"ok","",0,"none"]');
+CREATE TABLE models (
+  name       TEXT PRIMARY KEY,
+  definition TEXT NOT NULL,
+  actor      TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  changed_at INTEGER NOT NULL,
+  revision   INTEGER NOT NULL
+) STRICT;
+INSERT INTO models VALUES('qwen/72b ''ä''',replace('name: other\n','\n',char(10)),'cli:root@host',1772409600123456,1772413200000000,2);
+INSERT INTO models VALUES('model-001',replace('name: x\n','\n',char(10)),'',1772409660000000,1772409660000000,1);
+CREATE TABLE usage_packs (
+  seq   INTEGER PRIMARY KEY,
+  first INTEGER NOT NULL, -- when the earliest of its rows came
+  last  INTEGER NOT NULL, -- and the latest, in the same minute
+  rows  BLOB NOT NULL
+) STRICT;
+INSERT INTO usage_packs VALUES(6,1772427600000000,1772427600000000,X'010001ab00097265712d303030303503078094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(7,1772431200000000,1772431200000000,X'0100018000097265712d303030303605088094ebdc03');
+INSERT INTO usage_packs VALUES(8,1772434800000000,1772434800000000,X'010001aa00097265712d303030303705048094ebdc036414e807');
+INSERT INTO usage_packs VALUES(9,1772438400000000,1772438400000000,X'010001aa00097265712d303030303801078094ebdc036414e807');
+INSERT INTO usage_packs VALUES(10,1772442000000000,1772442000000000,X'010001ab00097265712d303030303903028094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(11,1772445600000000,1772445600000000,X'0100018000097265712d303030313005098094ebdc03');
+INSERT INTO usage_packs VALUES(12,1772449200000000,1772449200000000,X'010001aa00097265712d303030313105078094ebdc036414e807');
+INSERT INTO usage_packs VALUES(13,1772452800000000,1772452800000000,X'010001aa00097265712d303030313201028094ebdc036414e807');
+INSERT INTO usage_packs VALUES(14,1772456400000000,1772456400000000,X'010001ab00097265712d303030313303048094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(15,1772460000000000,1772460000000000,X'0100018000097265712d303030313405068094ebdc03');
+INSERT INTO usage_packs VALUES(16,1772463600000000,1772463600000000,X'010001aa00097265712d303030313505028094ebdc036414e807');
+INSERT INTO usage_packs VALUES(17,1772467200000000,1772467200000000,X'010001aa00097265712d303030313601048094ebdc036414e807');
+INSERT INTO usage_packs VALUES(18,1772470800000000,1772470800000000,X'010001ab00097265712d303030313703078094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(19,1772474400000000,1772474400000000,X'0100018000097265712d303030313805088094ebdc03');
+INSERT INTO usage_packs VALUES(20,1772478000000000,1772478000000000,X'010001aa00097265712d303030313905048094ebdc036414e807');
+INSERT INTO usage_packs VALUES(21,1772481600000000,1772481600000000,X'010001aa00097265712d303030323001078094ebdc036414e807');
+INSERT INTO usage_packs VALUES(22,1772485200000000,1772485200000000,X'010001ab00097265712d303030323103028094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(23,1772488800000000,1772488800000000,X'0100018000097265712d303030323205098094ebdc03');
+INSERT INTO usage_packs VALUES(24,1772492400000000,1772492400000000,X'010001aa00097265712d303030323305078094ebdc036414e807');
+INSERT INTO usage_packs VALUES(25,1772496000000000,1772496000000000,X'010001aa00097265712d30303032340a0b8094ebdc036414e807');
+INSERT INTO usage_packs VALUES(26,1772499600000000,1772499600000000,X'010001ab00097265712d30303032350c0d8094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(27,1772503200000000,1772503200000000,X'0100018000097265712d30303032360e0f8094ebdc03');
+INSERT INTO usage_packs VALUES(28,1772506800000000,1772506800000000,X'010001aa00097265712d30303032370e0b8094ebdc036414e807');
+INSERT INTO usage_packs VALUES(29,1772510400000000,1772510400000000,X'010001aa00097265712d30303032380a0d8094ebdc036414e807');
+INSERT INTO usage_packs VALUES(30,1772514000000000,1772514000000000,X'010001ab00097265712d30303032390c108094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(31,1772517600000000,1772517600000000,X'0100018000097265712d30303033300e118094ebdc03');
+INSERT INTO usage_packs VALUES(32,1772521200000000,1772521200000000,X'010001aa00097265712d30303033310e0d8094ebdc036414e807');
+INSERT INTO usage_packs VALUES(33,1772524800000000,1772524800000000,X'010001aa00097265712d30303033320a108094ebdc036414e807');
+INSERT INTO usage_packs VALUES(34,1772528400000000,1772528400000000,X'010001ab00097265712d30303033330c0b8094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(35,1772532000000000,1772532000000000,X'0100018000097265712d30303033340e128094ebdc03');
+INSERT INTO usage_packs VALUES(36,1772535600000000,1772535600000000,X'010001aa00097265712d30303033350e108094ebdc036414e807');
+INSERT INTO usage_packs VALUES(37,1772539200000000,1772539200000000,X'010001aa00097265712d30303033360a0b8094ebdc036414e807');
+INSERT INTO usage_packs VALUES(38,1772542800000000,1772542800000000,X'010001ab00097265712d30303033370c0d8094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(39,1772546400000000,1772546400000000,X'0100018000097265712d30303033380e0f8094ebdc03');
+INSERT INTO usage_packs VALUES(40,1772550000000000,1772550000000000,X'010001aa00097265712d30303033390e0b8094ebdc036414e807');
+INSERT INTO usage_packs VALUES(41,1772553600000000,1772553600000000,X'010001aa00097265712d30303034300a0d8094ebdc036414e807');
+INSERT INTO usage_packs VALUES(42,1772557200000000,1772557200000000,X'010001ab00097265712d30303034310c108094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(43,1772560800000000,1772560800000000,X'0100018000097265712d30303034320e118094ebdc03');
+INSERT INTO usage_packs VALUES(44,1772564400000000,1772564400000000,X'010001aa00097265712d30303034330e0d8094ebdc036414e807');
+INSERT INTO usage_packs VALUES(45,1772568000000000,1772568000000000,X'010001aa00097265712d30303034340a108094ebdc036414e807');
+INSERT INTO usage_packs VALUES(46,1772571600000000,1772571600000000,X'010001ab00097265712d30303034350c0b8094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(47,1772575200000000,1772575200000000,X'0100018000097265712d30303034360e128094ebdc03');
+INSERT INTO usage_packs VALUES(48,1772578800000000,1772578800000000,X'010001aa00097265712d30303034370e108094ebdc036414e807');
+INSERT INTO usage_packs VALUES(49,1772582400000000,1772582400000000,X'010001aa00097265712d303030343813148094ebdc036414e807');
+INSERT INTO usage_packs VALUES(50,1772586000000000,1772586000000000,X'010001ab00097265712d303030343915168094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(51,1772589600000000,1772589600000000,X'0100018000097265712d303030353017188094ebdc03');
+INSERT INTO usage_packs VALUES(52,1772593200000000,1772593200000000,X'010001aa00097265712d303030353117148094ebdc036414e807');
+INSERT INTO usage_packs VALUES(53,1772596800000000,1772596800000000,X'010001aa00097265712d303030353213168094ebdc036414e807');
+INSERT INTO usage_packs VALUES(54,1772600400000000,1772600400000000,X'010001ab00097265712d303030353315198094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(55,1772604000000000,1772604000000000,X'0100018000097265712d3030303534171a8094ebdc03');
+INSERT INTO usage_packs VALUES(56,1772607600000000,1772607600000000,X'010001aa00097265712d303030353517168094ebdc036414e807');
+INSERT INTO usage_packs VALUES(57,1772611200000000,1772611200000000,X'010001aa00097265712d303030353613198094ebdc036414e807');
+INSERT INTO usage_packs VALUES(58,1772614800000000,1772614800000000,X'010001ab00097265712d303030353715148094ebdc03c0843d6414e807');
+INSERT INTO usage_packs VALUES(59,1772618400000000,1772618400000000,X'0100018000097265712d3030303538171b8094ebdc03');
+INSERT INTO usage_packs VALUES(60,1772622000000000,1772622000000000,X'010001aa00097265712d303030353917198094ebdc036414e807');
+CREATE TABLE usage_ids (
+  bucket INTEGER PRIMARY KEY,
+  ids    BLOB NOT NULL
+) STRICT;
+CREATE TABLE usage_other_ids (
+  id TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+INSERT INTO usage_other_ids VALUES('req-00005');
+INSERT INTO usage_other_ids VALUES('req-00006');
+INSERT INTO usage_other_ids VALUES('req-00007');
+INSERT INTO usage_other_ids VALUES('req-00008');
+INSERT INTO usage_other_ids VALUES('req-00009');
+INSERT INTO usage_other_ids VALUES('req-00010');
+INSERT INTO usage_other_ids VALUES('req-00011');
+INSERT INTO usage_other_ids VALUES('req-00012');
+INSERT INTO usage_other_ids VALUES('req-00013');
+INSERT INTO usage_other_ids VALUES('req-00014');
+INSERT INTO usage_other_ids VALUES('req-00015');
+INSERT INTO usage_other_ids VALUES('req-00016');
+INSERT INTO usage_other_ids VALUES('req-00017');
+INSERT INTO usage_other_ids VALUES('req-00018');
+INSERT INTO usage_other_ids VALUES('req-00019');
+INSERT INTO usage_other_ids VALUES('req-00020');
+INSERT INTO usage_other_ids VALUES('req-00021');
+INSERT INTO usage_other_ids VALUES('req-00022');
+INSERT INTO usage_other_ids VALUES('req-00023');
+INSERT INTO usage_other_ids VALUES('req-00024');
+INSERT INTO usage_other_ids VALUES('req-00025');
+INSERT INTO usage_other_ids VALUES('req-00026');
+INSERT INTO usage_other_ids VALUES('req-00027');
+INSERT INTO usage_other_ids VALUES('req-00028');
+INSERT INTO usage_other_ids VALUES('req-00029');
+INSERT INTO usage_other_ids VALUES('req-00030');
+INSERT INTO usage_other_ids VALUES('req-00031');
+INSERT INTO usage_other_ids VALUES('req-00032');
+INSERT INTO usage_other_ids VALUES('req-00033');
+INSERT INTO usage_other_ids VALUES('req-00034');
+INSERT INTO usage_other_ids VALUES('req-00035');
+INSERT INTO usage_other_ids VALUES('req-00036');
+INSERT INTO usage_other_ids VALUES('req-00037');
+INSERT INTO usage_other_ids VALUES('req-00038');
+INSERT INTO usage_other_ids VALUES('req-00039');
+INSERT INTO usage_other_ids VALUES('req-00040');
+INSERT INTO usage_other_ids VALUES('req-00041');
+INSERT INTO usage_other_ids VALUES('req-00042');
+INSERT INTO usage_other_ids VALUES('req-00043');
+INSERT INTO usage_other_ids VALUES('req-00044');
+INSERT INTO usage_other_ids VALUES('req-00045');
+INSERT INTO usage_other_ids VALUES('req-00046');
+INSERT INTO usage_other_ids VALUES('req-00047');
+INSERT INTO usage_other_ids VALUES('req-00048');
+INSERT INTO usage_other_ids VALUES('req-00049');
+INSERT INTO usage_other_ids VALUES('req-00050');
+INSERT INTO usage_other_ids VALUES('req-00051');
+INSERT INTO usage_other_ids VALUES('req-00052');
+INSERT INTO usage_other_ids VALUES('req-00053');
+INSERT INTO usage_other_ids VALUES('req-00054');
+INSERT INTO usage_other_ids VALUES('req-00055');
+INSERT INTO usage_other_ids VALUES('req-00056');
+INSERT INTO usage_other_ids VALUES('req-00057');
+INSERT INTO usage_other_ids VALUES('req-00058');
+INSERT INTO usage_other_ids VALUES('req-00059');
+CREATE TABLE accounts (
+  id           TEXT PRIMARY KEY,
+  address      TEXT NOT NULL UNIQUE,
+  password     TEXT NOT NULL, -- its hash
+  state        TEXT NOT NULL,
+  admin        INTEGER NOT NULL,
+  allowance    TEXT NOT NULL, -- JSON
+  created_at   INTEGER NOT NULL,
+  approved_at  INTEGER,
+  signed_in_at INTEGER,
+  revision     INTEGER NOT NULL
+) STRICT;
+INSERT INTO accounts VALUES('acct-full','o''hara+"x"@exämple.org','$argon2id$other','suspended',1,'{"models":["qwen3","llama/*"],"band":"gold","limits":{"requests_per_minute":60,"tokens_per_minute":100000,"concurrency":4},"budget":{"nanos":1500000000,"period":"month","zone":"Europe/Berlin"},"keys":10000}',1772409600123456,1772413200000000,1772416800000000,1);
+INSERT INTO accounts VALUES('acct-001','p001@example.org','$argon2id$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA','approved',0,'{"models":null,"limits":{},"keys":3}',1772409660000000,NULL,1772409601000000,1);
+INSERT INTO accounts VALUES('acct-002','p002@example.org','$argon2id$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA','suspended',0,'{"models":null,"limits":{},"keys":3}',1772409720000000,NULL,NULL,2);
+INSERT INTO accounts VALUES('acct-009','p009@example.org','$argon2id$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA','pending',0,'{"models":null,"limits":{},"keys":3}',1772410140000000,NULL,NULL,1);
+CREATE TABLE sessions (
+  id         TEXT PRIMARY KEY,
+  hash       BLOB NOT NULL UNIQUE,
+  form       BLOB NOT NULL,
+  account    TEXT NOT NULL REFERENCES accounts ON DELETE CASCADE,
+  agent      TEXT NOT NULL,
+  came_from  TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  seen_at    INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT;
+INSERT INTO sessions VALUES('sess-001',X'73657373696f6e20310000000000000000000000000000000000000000000000',X'666f726d20310000000000000000000000000000000000000000000000000000','acct-001','Mözilla "5"','192.0.2.1',1772409601000000,1772409601000000,1772438401000000);
+CREATE TABLE links (
+  id         TEXT PRIMARY KEY,
+  hash       BLOB NOT NULL UNIQUE,
+  kind       TEXT NOT NULL,
+  spec       TEXT, -- JSON: the key that it makes
+  account    TEXT REFERENCES accounts ON DELETE CASCADE, -- whose password it sets
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  used_at    INTEGER,
+  key_id     TEXT NOT NULL -- that it made
+) STRICT;
+INSERT INTO links VALUES('link-001',X'6c696e6b20310000000000000000000000000000000000000000000000000000','key','{"owner":"<ada & bob>","n":[1,2]}',NULL,1772409600000000,1772413200000000,NULL,'');
+INSERT INTO links VALUES('link-002',X'6c696e6b20320000000000000000000000000000000000000000000000000000','key','{"owner":"<ada & bob>","n":[1,2]}',NULL,1772409600000000,1772413200000000,1772409600000000,'key-050');
+INSERT INTO links VALUES('link-003',X'6c696e6b20330000000000000000000000000000000000000000000000000000','reset',NULL,'acct-001',1772409600000000,1772413200000000,NULL,'');
+CREATE TABLE attempts (
+  bucket INTEGER PRIMARY KEY,
+  count  INTEGER NOT NULL,
+  last   INTEGER NOT NULL
+) STRICT;
+INSERT INTO attempts VALUES(7,1,1772409600000000);
+CREATE INDEX keys_by_time ON keys (created_at, id);
+CREATE INDEX keys_by_owner ON keys (owner, created_at, id);
+CREATE INDEX usage_hours_by_key ON usage_hours (key_id, start);
+CREATE INDEX usage_days_by_key ON usage_days (key_id, start);
+CREATE INDEX grants_by_budget ON grants (key_id, period, start, at, id);
+CREATE INDEX grants_returned ON grants (returned_at) WHERE returned_at IS NOT NULL;
+CREATE INDEX audit_by_time ON audit (at, id);
+CREATE INDEX audit_by_target ON audit (target, at, id);
+CREATE INDEX nodes_by_time ON nodes (first_seen, id);
+CREATE INDEX replicas_by_time ON replicas (created_at, id);
+CREATE INDEX replicas_by_model ON replicas (model, created_at, id);
+CREATE INDEX usage_packs_by_time ON usage_packs (first);
+CREATE INDEX accounts_by_state ON accounts (state, address);
+CREATE INDEX sessions_by_account ON sessions (account, created_at, id);
+CREATE INDEX sessions_by_end ON sessions (expires_at);
+CREATE INDEX sessions_by_use ON sessions (seen_at);
+CREATE INDEX links_by_account ON links (account) WHERE account IS NOT NULL;
+CREATE INDEX links_by_end ON links (expires_at);
+CREATE INDEX attempts_by_time ON attempts (last);
+CREATE INDEX keys_by_account ON keys (account, created_at, id) WHERE account IS NOT NULL;
+CREATE INDEX keys_by_lineage ON keys (lineage);
+COMMIT;
+PRAGMA application_id = 1819045223;
+PRAGMA user_version = 10;
