@@ -71,6 +71,7 @@ func greet(w io.Writer, s command.Served) {
 
 curl -N %[1]s/v1/chat/completions%[4]s -H 'Content-Type: application/json' -d '{"model": "%[3]s", "stream": true, "max_tokens": 50, "messages": [{"role": "user", "content": "Hello"}]}'
 %[5]s
+In a browser: %[1]s/ is what people see, %[2]s/ the console of who runs it.
 Metrics are at %[2]s/metrics. Ctrl-C ends it.
 `, s.BaseURL, s.AdminURL, s.Models[0], auth, more)
 }
@@ -112,8 +113,10 @@ Kill an agent: its engines go on, and its node is unreachable after 4 s. The nex
 kill -9 %[3]s
 llmgw agent -c %[4]s
 
+In a browser: %[5]s/ is what people see, %[1]s/ the console of who runs it.
+
 Ctrl-C ends all of it, but for an agent that you started.
-`, s.AdminURL, first.ID, first.Agent, first.Config)
+`, s.AdminURL, first.ID, first.Agent, first.Config, s.BaseURL)
 }
 
 // dialable is an address that a client on this machine can dial.
