@@ -113,6 +113,11 @@ func (s *Service) check(ctx context.Context, slot *password.Slot, address, typed
 	if !right {
 		return a, false, ErrRefused
 	}
+	if a.State != storage.AccountApproved {
+		// Anybody can sign up with an address that shares the bucket of somebody else's,
+		// and would guess at that one without a wait by signing in between.
+		return a, stale, nil
+	}
 	if err := again(ctx, func() error { return s.deps.Store.ForgiveAttempts(ctx, bucket) }); err != nil {
 		return a, false, fmt.Errorf("sign in: %w", err)
 	}

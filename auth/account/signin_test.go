@@ -224,6 +224,51 @@ func TestThrottle(t *testing.T) {
 	try(ada, right, "", nil)
 }
 
+// Whoever signed up, and was not approved, does not have attempts forgotten: addresses
+// that share a bucket with somebody else's are found in a second.
+func TestThrottleNeighbour(t *testing.T) {
+	b := newBench(t, nil)
+	b.approved(t, ada, Grant{})
+	mallory := ""
+	for i := 0; mallory == ""; i++ {
+		if address := fmt.Sprintf("m%d@example.org", i); bucketOf(address) == bucketOf(ada) {
+			mallory = address
+		}
+	}
+	if err := b.SignUp(t.Context(), mallory, right, auth.By{}); err != nil {
+		t.Fatal(err)
+	}
+	try := func(address, typed string) error {
+		_, err := b.SignIn(t.Context(), SignIn{Address: address, Password: typed})
+		return err
+	}
+	guesses := func() (n int) {
+		for i := range 12 {
+			address, typed := ada, wrong
+			if i%3 == 2 {
+				address, typed = mallory, right
+			}
+			if errors.Is(try(address, typed), ErrRefused) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := guesses(); n > 5 {
+		t.Errorf("%d guesses without a wait beside an account that is pending", n)
+	}
+	if _, err := b.Approve(t.Context(), mallory, Grant{}, op); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Suspend(t.Context(), mallory, op); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.Advance(24 * time.Hour)
+	if n := guesses(); n > 5 {
+		t.Errorf("%d guesses without a wait beside an account that is suspended", n)
+	}
+}
+
 // Guesses that come at once are counted before any is looked at.
 func TestThrottleParallel(t *testing.T) {
 	b := newBench(t, nil)
