@@ -105,8 +105,8 @@ func (p PortScan) List(context.Context) (Listing, error) {
 // http and https, no host, a user, a query or a fragment.
 func BaseURL(text string) (string, error) {
 	bad := func(what string) error { return fmt.Errorf("%w: %s", ErrAddress, what) }
-	if len(text) > 2048 {
-		return "", bad("longer than 2048 bytes")
+	if len(text) > 512 {
+		return "", bad("longer than 512 bytes")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
