@@ -70,7 +70,7 @@ func writeUsers(w io.Writer, list ...*apipb.User) error {
 		if u.GetAdmin() {
 			admin = "yes"
 		}
-		if u.GetState() != apipb.UserState_USER_STATE_PENDING {
+		if u.GetApprovedAt() != nil { // else nobody has said what they may use
 			keys = fmt.Sprintf("%d of %d", u.GetKeys(), a.GetKeys())
 			models = modelsText(&apipb.Key{Models: a.GetModels()}, 3)
 		}
@@ -163,7 +163,7 @@ func (c *usersSuspendCmd) Run(ctx context.Context, streams Streams) error {
 type usersAdminCmd struct {
 	keeperFlags
 	Address string `arg:"" help:"What they signed up with."`
-	May     string `arg:"" enum:"on,off" help:"on: they may look at the console, at /admin/ of the pages; off: for them it is not there."`
+	May     string `arg:"" name:"on|off" enum:"on,off" help:"on: they may look at the console, at /admin/ of the pages; off: for them it is not there."`
 	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
 

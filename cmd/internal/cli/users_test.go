@@ -93,6 +93,7 @@ func TestUsersByServer(t *testing.T) {
 		"no address":       {[]string{"suspend", "ada"}, 1, "address: is not an e-mail address"},
 		"approved already": {[]string{"approve", "ada@example.org"}, 1, "ada@example.org is approved already"},
 		"an admin already": {[]string{"admin", "ada@example.org", "on"}, 1, "ada@example.org has the flag already"},
+		"not said":         {[]string{"admin", "ada@example.org"}, 80, `expected "<on|off>"`},
 		"neither":          {[]string{"admin", "ada@example.org", "yes"}, 80, `must be one of "on","off"`},
 		"a state":          {[]string{"list", "--state", "gone"}, 80, "--state"},
 		"a bad limit":      {[]string{"approve", "bob@example.org", "--rpm=-5"}, 1, "requests_per_minute: -5; want"},
@@ -102,6 +103,11 @@ func TestUsersByServer(t *testing.T) {
 		if code != tt.code || !strings.Contains(errs, tt.want) || out != "" {
 			t.Errorf("%s: %d %q %q; want %d %q", name, code, out, errs, tt.code, tt.want)
 		}
+	}
+	// Who was turned away before anybody let them in may use nothing, which is not every
+	// model and not none of no keys.
+	if out, _ := must(t, "users", "suspend", "bob@example.org", "--admin", a.url); !strings.Contains(out, "suspended  -      -     -       -     -       -  ") {
+		t.Errorf("turned away:\n%s", out)
 	}
 }
 
