@@ -17,6 +17,7 @@ func (s *Site) funcs() template.FuncMap {
 		"number":  Number,
 		"bytes":   Bytes,
 		"amount":  Amount,
+		"cost":    Cost,
 		"bar":     func(b Bar) template.HTML { return b.HTML() },
 		"columns": func(c Columns) template.HTML { return c.HTML() },
 		"status":  func(st Status) template.HTML { return st.HTML() },
@@ -91,4 +92,14 @@ func Amount(nanos int64) string {
 		text = strings.TrimSuffix(text, "0")
 	}
 	return sign + text
+}
+
+// Cost writes what was spent, as Amount does, and "-" for nothing: sums of usage add
+// nothing for what has no price, so that a sum of 0 does not say that something was
+// free.
+func Cost(nanos int64) string {
+	if nanos == 0 {
+		return "-"
+	}
+	return Amount(nanos)
 }

@@ -192,6 +192,8 @@ func TestFormats(t *testing.T) {
 		{webui.Bytes(80 << 30), "80 GiB"},
 		{webui.Bytes(math.MaxInt64), "8 EiB"},
 		{webui.Amount(0), "0.00"},
+		{webui.Cost(0), "-"},
+		{webui.Cost(1_500_000_000), "1.50"},
 		{webui.Amount(12_500_000_000), "12.50"},
 		{webui.Amount(3_400_000), "0.0034"},
 		{webui.Amount(1), "<0.0001"},

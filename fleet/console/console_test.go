@@ -66,7 +66,7 @@ func small() *services {
 				{Node: "b-lost", Reasons: []*apipb.RejectionReason{{Kind: "not-ready", Text: "it is lost"}}},
 			}},
 		},
-		users: []*apipb.User{{Address: "a@example.org", State: apipb.UserState_USER_STATE_APPROVED, Admin: true, Keys: 2}, {Address: "b@example.org", State: apipb.UserState_USER_STATE_PENDING}},
+		users: []*apipb.User{{Address: "a@example.org", State: apipb.UserState_USER_STATE_APPROVED, ApprovedAt: ago(0), Allowance: &apipb.UserAllowance{Keys: 10}, Admin: true, Keys: 2}, {Address: "b@example.org", State: apipb.UserState_USER_STATE_PENDING}},
 		traffic: console.TrafficReading{
 			HasPools: true, Models: []console.ModelTraffic{{Model: "big", Requests: 5}},
 			Pools: []console.Pool{{Name: "big", Leases: 3, Bands: []console.Band{{Name: "gold", Priority: 5, Ceiling: 0.9, Waiting: 7, Rejected: 2}}}},
@@ -124,7 +124,7 @@ func TestPages(t *testing.T) {
 		{"/admin/replica?id=big-1", []string{"Rank 0 on b-lost", "CUDA error: out of memory", "In flight - Idle -"}},
 		{"/admin/queues", []string{"gold 5 90% 7 0 2", "Saturation is not known", "3 run, 7 wait for their turn"}},
 		{"/admin/rates", []string{"- requests a second over 10 s", "Nothing to draw yet.", "big - - - - - - - - 5"}},
-		{"/admin/accounts", []string{"Waiting for approval", "b@example.org pending", "a@example.org approved yes 2 of 0"}},
+		{"/admin/accounts", []string{"Waiting for approval", "b@example.org pending no - ", "a@example.org approved yes 2 of 10"}},
 		{"/admin/accounts?state=approved", []string{"a@example.org approved"}},
 		{"/admin/elsewhere", []string{"/metrics on 127.0.0.1:9090", "10.0.0.1:9100", "/debug/pprof/", "A profile of the heap holds keys and prompts"}},
 	} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/llmgw/llmgw/auth/webui"
+	"github.com/llmgw/llmgw/fleet/apipb/telling"
 )
 
 const (
@@ -64,7 +65,7 @@ func (c *Console) rates(w http.ResponseWriter, r *http.Request, _ webui.Visit) e
 		w.Header().Set("Refresh", strconv.Itoa(reload))
 	}
 	l, page := asked(r, "models", keep)
-	v := ratesView{Reach: c.cfg.History.String(), Reloads: reloads, Every: reload}
+	v := ratesView{Reach: telling.Lasting(c.cfg.History), Reloads: reloads, Every: reload}
 	for _, win := range windows() {
 		v.Windows = append(v.Windows, struct {
 			Label string

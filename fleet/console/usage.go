@@ -135,6 +135,7 @@ type accountRow struct {
 	Address  string
 	State    webui.Status
 	Admin    bool
+	Approved bool // now or ever; else it has no keys, nor a number that it may have
 	Keys     uint32
 	Allowed  uint32
 	Created  time.Time
@@ -246,7 +247,7 @@ func (c *Console) look(r *http.Request, v *accountsView, l *list, state apipb.Us
 }
 
 func accountOf(u *apipb.User) accountRow {
-	row := accountRow{Address: u.GetAddress(), Admin: u.GetAdmin(), Keys: u.GetKeys(), Allowed: u.GetAllowance().GetKeys()}
+	row := accountRow{Address: u.GetAddress(), Admin: u.GetAdmin(), Approved: u.GetApprovedAt() != nil, Keys: u.GetKeys(), Allowed: u.GetAllowance().GetKeys()}
 	switch u.GetState() {
 	case apipb.UserState_USER_STATE_PENDING:
 		row.State = webui.Status{Kind: webui.Busy, Text: "pending"}

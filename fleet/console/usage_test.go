@@ -85,7 +85,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("a page that has its sums is loaded again after %q", refresh)
 		}
 		n := s.calls()
-		says("/admin/usage?by=owner", "team-1 1 200 600 600 000 0 6 000 600.00 team-0 1 200 600 600 000 0 6 000 0.00", "1 to 2 of 2 owners")
+		says("/admin/usage?by=owner", "team-1 1 200 600 600 000 0 6 000 600.00 team-0 1 200 600 600 000 0 6 000 -", "1 to 2 of 2 owners")
 		says("/admin/usage?by=model&q=nope", "no models, of 1 in all")
 		if s.calls() != n {
 			t.Error("it was added up again at once")
