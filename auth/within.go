@@ -55,7 +55,7 @@ func Narrow(asked, allowed []string, m Models) ([]string, error) {
 	for _, p := range patterns {
 		text, ok := within(p, allowed, m)
 		if !ok {
-			return nil, fmt.Errorf("%w: models: there is no model %q that may be used", ErrInvalid, short(p.text))
+			return nil, fmt.Errorf("%w: models: %q is no model that may be used", ErrInvalid, short(p.text))
 		}
 		out = append(out, text)
 	}

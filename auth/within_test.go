@@ -92,7 +92,7 @@ func TestNarrow(t *testing.T) {
 	} {
 		got, err := auth.Narrow(test.asked, test.allowed, m)
 		if len(test.asked) > 0 && test.want == nil {
-			if !errors.Is(err, auth.ErrInvalid) || !strings.Contains(err.Error(), "there is no model") {
+			if !errors.Is(err, auth.ErrInvalid) || !strings.Contains(err.Error(), "is no model that may be used") {
 				t.Errorf("%q of %q: %q, %v", test.asked, test.allowed, got, err)
 			}
 			continue

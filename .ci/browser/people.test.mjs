@@ -262,7 +262,7 @@ test('two tabs: a form from before a sign-in is refused and explained', { timeou
   await ida.page.getByRole('heading', { name: 'Sign in' }).waitFor();
   await signedIn(ida, 'ida@example.org');
   ida.expected.push('status of 403');
-  await tab.getByLabel('Present password').fill(password);
+  await tab.getByLabel('Current password').fill(password);
   await tab.getByLabel('New password').fill('something else, and long enough');
   await tab.getByRole('button', { name: 'Change the password' }).click();
   await tab.getByRole('heading', { name: 'This page is older than your session' }).waitFor();

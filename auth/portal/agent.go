@@ -9,7 +9,7 @@ func browser(agent string) string {
 		{"Edg/", "Edge"},
 		{"OPR/", "Opera"},
 		{"Firefox/", "Firefox"},
-		{"HeadlessChrome/", "Chrome without a window"},
+		{"HeadlessChrome/", "Headless Chrome"},
 		{"Chrome/", "Chrome"},
 		{"CriOS/", "Chrome"},
 		{"FxiOS/", "Firefox"},

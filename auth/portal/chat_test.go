@@ -119,7 +119,7 @@ func TestChatPage(t *testing.T) {
 	}
 	wantCode(t, b.get("/chat/models?key=key_00000"), 200, `{"models":["model-of-key_00000","other"]}`)
 	wantCode(t, b.get("/chat/models?key=key_00001"), 403, "This key does not work")
-	wantCode(t, w.signedIn(root).get("/chat"), 200, "Chatting takes a key")
+	wantCode(t, w.signedIn(root).get("/chat"), 200, "To chat you need a key")
 
 	none := filled(t, func(_ *webui.Config, _ *portal.Config, d *portal.Deps) { d.Plane = nil })
 	wantCode(t, none.signedIn(ann).get("/chat"), 404)

@@ -97,8 +97,8 @@ func linkProblem(err error) error {
 		return &webui.Problem{Status: http.StatusNotFound, Title: "There is no such link", Text: "Perhaps it was not copied whole. Copy it again, to its last character, or ask whoever gave it to you for another one.", Next: home}
 	case errors.Is(err, account.ErrLinkUsed):
 		return &webui.Problem{
-			Status: http.StatusGone, Title: "This link was used or has expired",
-			Text: "Such a link opens once. If it was not you who opened it, say so to whoever gave it to you, who can revoke what it made, and ask for another one.",
+			Status: http.StatusGone, Title: "This link does not work any more",
+			Text: "It was opened before, has expired, or was taken back. If it was opened and not by you, tell whoever gave it to you: they can revoke what it made and make you another one.",
 			Next: home,
 		}
 	case errors.Is(err, account.ErrFull):

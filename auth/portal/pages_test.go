@@ -114,7 +114,7 @@ func TestFaultsOfAKey(t *testing.T) {
 	b := w.signedIn(ann)
 	body := b.get("/profile").Body.String()
 	form := url.Values{"form_token": {value(t, body, "form_token")}, "seen": {value(t, body, "seen")}, "name": {"n"}, "expires": {"soon"}}
-	wantCode(t, b.send("/profile/keys", form), 422, `aria-invalid="true"`, `id="f-expires-error"`, `Wanted: a time such as`)
+	wantCode(t, b.send("/profile/keys", form), 422, `aria-invalid="true"`, `id="f-expires-error"`, `Use a time such as`)
 	form.Set("name", "  ")
 	wantCode(t, b.send("/profile/keys", form), 422, "Give it a name")
 	if len(w.keys) != 0 {
@@ -201,10 +201,10 @@ func TestSignUpProblems(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{"closed", account.ErrClosed, ann, 403, "Nobody signs up here"},
+		{"closed", account.ErrClosed, ann, 403, "Signing up is closed"},
 		{"full", account.ErrFull, ann, 503, "Too many people wait"},
 		{"busy", account.ErrBusy, ann, 503, "Wait a few seconds"},
-		{"no address", nil, "ann", 422, "The address is not an e-mail address. Wanted: one such as ada@example.org."},
+		{"no address", nil, "ann", 422, "The address is not an e-mail address. Use one such as ada@example.org."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := filled(t, nil)
@@ -215,7 +215,7 @@ func TestSignUpProblems(t *testing.T) {
 		})
 	}
 	w := filled(t, func(_ *webui.Config, _ *portal.Config, d *portal.Deps) { d.SignUp = false })
-	wantCode(t, w.browser().get("/signup"), 200, "Nobody signs up here by themselves")
+	wantCode(t, w.browser().get("/signup"), 200, "Signing up is closed")
 	if body := w.browser().get("/").Body.String(); strings.Contains(body, "/signup") {
 		t.Error("the landing page offers what is closed")
 	}
@@ -277,17 +277,17 @@ func TestLinks(t *testing.T) {
 		t.Fatalf("looking at links changed something")
 	}
 	wantCode(t, b.post(t, "/link/key-link", "/link/key-link"), 200, "Copy it now", "handed over", "&lt;b&gt;mind&lt;/b&gt;")
-	wantCode(t, b.get("/link/key-link"), 410, "This link was used or has expired")
+	wantCode(t, b.get("/link/key-link"), 410, "This link does not work any more")
 	w.links["second"] = account.LinkInfo{Kind: storage.LinkKey, ExpiresAt: noon()}
 	token := b.token(t, "/link/second", "")
 	w.used["second"] = true
-	wantCode(t, b.send("/link/second", url.Values{"form_token": {token}}), 410, "Such a link opens once")
+	wantCode(t, b.send("/link/second", url.Values{"form_token": {token}}), 410, "It was opened before, has expired, or was taken back")
 	wantCode(t, b.get("/link/nothing"), 404, "There is no such link")
 	wantCode(t, b.get("/link/reset-link"), 404, "There is no such link")
 	w.links["third"] = account.LinkInfo{Kind: storage.LinkKey, ExpiresAt: noon()}
 	wantCode(t, b.get("/reset/third"), 404, "There is no such link")
 
-	wantCode(t, b.post(t, "/reset/reset-link", "/reset/reset-link", "password", "short"), 422, "The password is too short. Wanted: at least 15 characters.")
+	wantCode(t, b.post(t, "/reset/reset-link", "/reset/reset-link", "password", "short"), 422, "The password is too short. Use at least 15 characters.")
 	wantTo(t, b.post(t, "/reset/reset-link", "/reset/reset-link", "password", password), "/login")
 	wantCode(t, b.get("/login"), 200, "Your new password is set")
 	if b.cookies["llmgw"] != "" {
@@ -360,7 +360,7 @@ func TestUsage(t *testing.T) {
 		{Start: day.AddDate(0, 0, -400), KeyID: "key_1", Model: "old", Requests: 1},
 	}
 	wantCode(t, w.signedIn(ann).get("/profile/usage"), 200,
-		"12\u202f345", "Most on 29 Nov", "12.50 of 20.00", "begins anew", "2026-12-01 00:00 UTC", "a month", "Requests a minute</dt><dd>60", "0 of 5", "qwen")
+		"12\u202f345", "Most on 29 Nov", "12.50 of 20.00", "starts again at", "2026-12-01 00:00 UTC", "a month", "Requests a minute</dt><dd>60", "0 of 5", "qwen")
 	w.rollups = nil
-	wantCode(t, w.signedIn(bob).get("/profile/usage"), 200, "no bound", "Nothing in these days.")
+	wantCode(t, w.signedIn(bob).get("/profile/usage"), 200, "no limit", "Nothing was used in these days.", `<p class="figure">-</p>`)
 }

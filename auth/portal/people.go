@@ -92,7 +92,7 @@ func (p *Portal) signUp(w http.ResponseWriter, r *http.Request, v webui.Visit) e
 		faults := typedFaults(err)
 		return p.signUpPage(w, r, v, http.StatusUnprocessableEntity, address, faults["address"], faults["password"], "")
 	case errors.Is(err, account.ErrClosed):
-		return &webui.Problem{Status: http.StatusForbidden, Title: "Nobody signs up here by themselves", Text: "Ask whoever runs this gateway for access."}
+		return &webui.Problem{Status: http.StatusForbidden, Title: "Signing up is closed", Text: "Ask whoever runs this gateway for access."}
 	case errors.Is(err, account.ErrFull):
 		return p.signUpPage(w, r, v, http.StatusServiceUnavailable, address, "", "", "Too many people wait to be approved, so nobody else can sign up at the moment. Try again tomorrow, or ask whoever runs this gateway.")
 	case errors.Is(err, account.ErrBusy):
@@ -194,7 +194,7 @@ func typedFaults(err error) map[string]string {
 
 // sentence makes a sentence's end of what an error says.
 func sentence(text string) string {
-	text = strings.ReplaceAll(text, "; want ", ". Wanted: ")
+	text = strings.ReplaceAll(text, "; want ", ". Use ")
 	return strings.TrimSuffix(text, ".") + "."
 }
 

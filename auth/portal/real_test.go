@@ -186,7 +186,7 @@ func TestRealLinks(t *testing.T) {
 	if !re.opens(t, secretOf(t, made.Body.String())) {
 		t.Error("the key opens nothing")
 	}
-	wantCode(t, b.get("/link/"+link.Token), 410, "was used or has expired")
+	wantCode(t, b.get("/link/"+link.Token), 410, "This link does not work any more")
 	wantCode(t, b.get("/link/"+link.Token[:42]+"_"), 404, "There is no such link")
 
 	wantCode(t, b.post(t, "/signup", "/signup", "address", bob, "password", password), 200)

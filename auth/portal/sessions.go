@@ -49,7 +49,7 @@ func (p *Portal) sessionsPage(w http.ResponseWriter, r *http.Request, v webui.Vi
 	data := sessionsPage{
 		Token: token, Note: note, Alert: alert, Address: who.Account.Address,
 		Fields: focused([]webui.Field{
-			passwordField("current", "Present password", "current-password", "", currentFault),
+			passwordField("current", "Current password", "current-password", "", currentFault),
 			passwordField("next", "New password", "new-password", passwordHelp, nextFault),
 		}),
 	}
