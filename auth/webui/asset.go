@@ -96,6 +96,7 @@ func (s *Site) Assets() http.Handler {
 			return
 		}
 		s.headers(w, r, false)
+		bound(w, r, false)
 		h := w.Header()
 		h.Del("Vary")
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")

@@ -20,6 +20,8 @@ const (
 	// to read the answer: it does not while it still sends.
 	mostSpilled = 16 << 20
 	spillTime   = 10 * time.Second
+	// strayTime is how long a body may take that has no place where it is sent.
+	strayTime = time.Second
 
 	formField  = "form_token"
 	formHeader = "X-Form-Token"
@@ -36,6 +38,7 @@ func (s *Site) guarded(rt Route) http.Handler {
 		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 		v.state.r = r
 		s.headers(w, r, rt.Script)
+		bound(w, r, rt.Method == http.MethodPost)
 		defer func() { //nolint:contextcheck // r has it
 			fault := recover()
 			if fault == nil {
@@ -57,6 +60,23 @@ func (s *Site) guarded(rt Route) http.Handler {
 			s.fail(w, r, v, err)
 		}
 	})
+}
+
+// bound has a body come to an end in time that nobody reads: net/http waits for it
+// before a connection is used again or closed, and by itself for ever. A connection
+// would cost a stranger nothing and never end.
+func bound(w http.ResponseWriter, r *http.Request, form bool) {
+	if r.ContentLength == 0 {
+		return
+	}
+	long := spillTime // a refusal is read by browsers that have sent all
+	if !form {
+		long = strayTime
+		if r.ProtoMajor == 1 {
+			w.Header().Set("Connection", "close") // the answer need not wait for the end
+		}
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(long)) // what cannot has no slow clients
 }
 
 // headers are on every answer.
@@ -83,9 +103,6 @@ func (s *Site) headers(w http.ResponseWriter, r *http.Request, script bool) {
 // admit lets a request through or says why not.
 func (s *Site) admit(w http.ResponseWriter, r *http.Request, rt Route, v Visit) error {
 	if rt.Method != http.MethodPost {
-		if r.ContentLength != 0 && r.ProtoMajor == 1 {
-			w.Header().Set("Connection", "close") // net/http would wait for the body's end
-		}
 		r.Body = http.NoBody
 	} else if s.cross.Check(r) != nil {
 		return &Problem{

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/llmgw/llmgw/auth/webui"
 )
@@ -46,6 +47,67 @@ func TestLargeFormIsExplained(t *testing.T) {
 				t.Errorf("%d bytes were not sent; acted %d times", rest.Len(), done)
 			}
 		})
+	}
+}
+
+// deadlined remembers until when a body may come.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (d *deadlined) SetReadDeadline(t time.Time) error {
+	d.until = t
+	return nil
+}
+
+// A body that is promised and does not come holds no connection for ever, whoever
+// promises it: none that is not read is without a bound when the answer is made.
+func TestStrayBodyIsBounded(t *testing.T) {
+	done := 0
+	s := newSite(t, webui.Config{}, nil)
+	h := s.Handler(append(table(t, s, &done), webui.Route{
+		Method: "POST", Path: "/talk", Access: webui.SignedIn, JSON: true, Handler: func(http.ResponseWriter, *http.Request, webui.Visit) error { return nil },
+	}))
+	style, err := s.Asset("style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann := "llmgw=" + token43("ann")
+	for name, test := range map[string]struct {
+		method, path string
+		headers      []string
+		code         int
+	}{
+		"a page":                     {"GET", "/", nil, 200},
+		"a head":                     {"HEAD", "/", nil, 200},
+		"no page":                    {"GET", "/nothing", nil, 404},
+		"an asset":                   {"GET", style, nil, 200},
+		"no asset":                   {"GET", "/assets/nothing.css", nil, 404},
+		"another method":             {"PUT", "/mine", nil, 405},
+		"a form from another site":   {"POST", "/mine", []string{"Origin", "https://evil.example"}, 403},
+		"a form of nobody":           {"POST", "/mine", []string{"Content-Type", formType}, 403},
+		"a form of another type":     {"POST", "/form", []string{"Content-Type", "text/plain"}, 415},
+		"a script without a token":   {"POST", "/talk", []string{"Content-Type", "application/json", "Cookie", ann}, 403},
+		"a form for who is no admin": {"POST", "/nothing", []string{"Content-Type", formType}, 404},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), test.method, test.path, strings.NewReader("form_token=x"))
+		for i := 0; i < len(test.headers); i += 2 {
+			r.Header.Set(test.headers[i], test.headers[i+1])
+		}
+		w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+		h.ServeHTTP(w, r)
+		if left := time.Until(w.until); w.Code != test.code || w.until.IsZero() || left > 10*time.Second {
+			t.Errorf("%s: %d, and the body may come until %v", name, w.Code, w.until)
+		}
+	}
+	// Where all of a form has come nothing is bounded: an answer may take its time.
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/mine", strings.NewReader("form_token=form-ann"))
+	r.Header.Set("Content-Type", formType)
+	r.Header.Set("Cookie", ann)
+	w := &deadlined{ResponseRecorder: httptest.NewRecorder(), until: time.Now()}
+	if h.ServeHTTP(w, r); w.Code != 303 || !w.until.IsZero() {
+		t.Errorf("a form: %d, bounded until %v", w.Code, w.until)
 	}
 }
 
