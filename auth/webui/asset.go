@@ -101,6 +101,6 @@ func (s *Site) Assets() http.Handler {
 		h.Del("Vary")
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 		h.Set("Content-Type", file.kind)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file.content))
+		http.ServeContent(&answer{ResponseWriter: w, bounded: r.ProtoMajor != 1}, r, "", time.Time{}, bytes.NewReader(file.content))
 	})})
 }

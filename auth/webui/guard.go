@@ -22,6 +22,8 @@ const (
 	spillTime   = 10 * time.Second
 	// strayTime is how long a body may take that has no place where it is sent.
 	strayTime = time.Second
+	// pageTime is how long a client may take to read an answer on HTTP/2.
+	pageTime = 30 * time.Second
 
 	formField  = "form_token"
 	formHeader = "X-Form-Token"
@@ -33,7 +35,8 @@ const (
 // guarded puts everything before a route's handler that has to be there.
 func (s *Site) guarded(rt Route) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		w := &answer{ResponseWriter: out}
+		// What a script asks for may be long: who makes it bounds each piece.
+		w := &answer{ResponseWriter: out, bounded: r.ProtoMajor != 1 && !rt.JSON}
 		v := Visit{state: &state{site: s, w: w, r: r, access: rt.Access, json: rt.JSON}}
 		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 		v.state.r = r
@@ -240,17 +243,28 @@ func (s *Site) stale(r *http.Request, v Visit) *Problem {
 type answer struct {
 	http.ResponseWriter
 	begun bool
+	// bounded has a client that does not read cut off. On HTTP/2 one that opens no
+	// window would hold whatever serves it for ever; on HTTP/1.1 a socket's buffer takes
+	// a page at once, and listeners bound the rest.
+	bounded bool
+}
+
+func (a *answer) begin() {
+	if a.bounded && !a.begun {
+		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(pageTime)) // what cannot has no slow clients
+	}
+	a.begun = true
 }
 
 func (a *answer) WriteHeader(status int) {
 	if status >= 200 {
-		a.begun = true
+		a.begin()
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
 func (a *answer) Write(p []byte) (int, error) {
-	a.begun = true
+	a.begin()
 	return a.ResponseWriter.Write(p)
 }
 
@@ -259,6 +273,6 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // Flush is for who asks for http.Flusher itself.
 func (a *answer) Flush() {
-	a.begun = true
+	a.begin()
 	_ = http.NewResponseController(a.ResponseWriter).Flush()
 }

@@ -69,6 +69,9 @@ func (s *Site) fail(w http.ResponseWriter, r *http.Request, v Visit, err error) 
 		s.deps.Logger.DebugContext(r.Context(), "a page ended early", "route", r.Pattern, "err", err)
 		return
 	}
+	if a != nil {
+		a.bounded = r.ProtoMajor != 1 // a script's, too: it is short
+	}
 	p, ok := errors.AsType[*Problem](err)
 	if !ok {
 		if tooLarge(err) {

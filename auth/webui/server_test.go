@@ -50,10 +50,15 @@ func TestLargeFormIsExplained(t *testing.T) {
 	}
 }
 
-// deadlined remembers until when a body may come.
+// deadlined remembers until when a body may come, and until when an answer may be read.
 type deadlined struct {
 	*httptest.ResponseRecorder
-	until time.Time
+	until, read time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(t time.Time) error {
+	d.read = t
+	return nil
 }
 
 func (d *deadlined) SetReadDeadline(t time.Time) error {
@@ -108,6 +113,49 @@ func TestStrayBodyIsBounded(t *testing.T) {
 	w := &deadlined{ResponseRecorder: httptest.NewRecorder(), until: time.Now()}
 	if h.ServeHTTP(w, r); w.Code != 303 || !w.until.IsZero() {
 		t.Errorf("a form: %d, bounded until %v", w.Code, w.until)
+	}
+}
+
+// A client that opens no window on HTTP/2 holds no answer for ever. What a script asks
+// for may take its time: whoever streams it bounds each piece.
+func TestUnreadAnswerIsBounded(t *testing.T) {
+	done := 0
+	s := newSite(t, webui.Config{}, nil)
+	h := s.Handler(append(table(t, s, &done), webui.Route{
+		Method: "POST", Path: "/talk", Access: webui.SignedIn, JSON: true, Handler: func(w http.ResponseWriter, _ *http.Request, _ webui.Visit) error {
+			_, err := io.WriteString(w, "{}")
+			return err
+		},
+	}))
+	style, err := s.Asset("style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		method, path, body, kind, token string
+		code                            int
+		bounded                         bool
+	}{
+		"a page":                   {"GET", "/mine", "", "", "", 200, true},
+		"no page":                  {"GET", "/nothing", "", "", "", 404, true},
+		"an asset":                 {"GET", style, "", "", "", 200, true},
+		"a form":                   {"POST", "/mine", "form_token=form-ann", formType, "", 303, true},
+		"a form without a token":   {"POST", "/mine", "", formType, "", 403, true},
+		"a script":                 {"POST", "/talk", "{}", "application/json", "form-ann", 200, false},
+		"a script without a token": {"POST", "/talk", "{}", "application/json", "", 403, true},
+	} {
+		for _, version := range []int{1, 2} {
+			r := httptest.NewRequestWithContext(t.Context(), test.method, test.path, strings.NewReader(test.body))
+			r.ProtoMajor = version
+			r.Header.Set("Cookie", "llmgw="+token43("ann"))
+			r.Header.Set("Content-Type", test.kind)
+			r.Header.Set("X-Form-Token", test.token)
+			w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+			h.ServeHTTP(w, r)
+			if bounded := !w.read.IsZero(); w.Code != test.code || bounded != (test.bounded && version == 2) || bounded && time.Until(w.read) > 30*time.Second {
+				t.Errorf("%s on HTTP/%d: %d, to be read until %v", name, version, w.Code, w.read)
+			}
+		}
 	}
 }
 
