@@ -153,7 +153,7 @@ func modelText(models []string) string {
 func keyFields(typed account.KeySpec, faults map[string]string) []webui.Field {
 	return focused([]webui.Field{
 		{Name: "name", Label: "Name", Value: clip(typed.Name, mostTyped), Max: 256, Required: true, Help: "So that you can tell your keys apart.", Error: faults["name"]},
-		{Name: "models", Label: "Models", Value: clip(strings.Join(typed.Models, ", "), mostTyped), Max: 4096, Help: "Names or patterns, such as b/*, with commas between. Empty: all you may use.", Error: faults["models"]},
+		{Name: "models", Label: "Models", Value: clip(strings.Join(typed.Models, ", "), mostTyped), Max: 4096, Help: "Such as a, b/*. Empty: all of them.", Error: faults["models"]},
 		{
 			Name: "expires", Label: "Ends", Value: typed.Expires, Help: "When it stops working.", Error: faults["expires"],
 			Options: []webui.Option{{Value: "1d", Label: "in a day"}, {Value: "7d", Label: "in a week"}, {Value: "30d", Label: "in 30 days"}, {Value: "90d", Label: "in 90 days"}, {Value: "365d", Label: "in a year"}, {Value: "never", Label: "never"}},
