@@ -99,8 +99,23 @@ func TestCells(t *testing.T) {
 		t.Error("no cards are drawn")
 	}
 	bar := string(classBar(&apipb.CardClass{Total: 1000, Taken: 990, Free: 10}))
-	if strings.Count(bar, "M") != 40 || !strings.Contains(bar, "of 1000 cards 990 are taken, 10 free") {
+	if strings.Count(bar, "M") != mostSquares || !strings.Contains(bar, "of 1000 cards 990 are taken, 10 free") {
 		t.Errorf("%s", bar)
+	}
+	if got := squareOf(&apipb.CardClass{Total: 1000}); got != "a square is about 15.6 cards" {
+		t.Error(got)
+	}
+	few := &apipb.CardClass{Total: 32, Taken: 12, Free: 17, Unusable: 2, Away: 1}
+	bar = string(classBar(few))
+	for class, want := range map[string]int{"taken": 12, "free": 17} {
+		_, path, _ := strings.Cut(bar, `class="`+class+`" d="`)
+		path, _, _ = strings.Cut(path, `"`)
+		if n := strings.Count(path, "M"); n != want {
+			t.Errorf("%d of %s; want %d: %s", n, class, want, path)
+		}
+	}
+	if squareOf(few) != "" {
+		t.Error("a card is no square")
 	}
 }
 
@@ -169,4 +184,17 @@ func TestThinned(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A rate that is not known is left out, and is not zero.
+func TestOverBoth(t *testing.T) {
+	for _, tt := range []struct{ ten, minute, want string }{
+		{"-", "-", "not known yet"},
+		{"0", "0.10", "0 over 10\u00a0s, 0.10 over 1\u00a0min"},
+		{"-", "2", "2 over 1\u00a0min"},
+	} {
+		if got := overBoth(tt.ten, tt.minute); got != tt.want {
+			t.Errorf("%q and %q: %q", tt.ten, tt.minute, got)
+		}
+	}
 }

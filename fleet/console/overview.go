@@ -51,11 +51,37 @@ type overviewView struct {
 	Waiting string
 }
 
+// Requested is how many requests ended a second, over both times.
+func (v overviewView) Requested() string { return overBoth(v.Ten.Requested(), v.Minute.Requested()) }
+
+// Written is how many tokens engines wrote a second, over both times.
+func (v overviewView) Written() string { return overBoth(v.Ten.Written(), v.Minute.Written()) }
+
+// Failures is how many requests failed a second, over both times.
+func (v overviewView) Failures() string { return overBoth(v.Ten.Failures(), v.Minute.Failures()) }
+
+// overBoth says what a rate is over ten seconds and a minute; one that is not known is
+// left out. A time and its unit stay on one line.
+func overBoth(ten, minute string) string {
+	var parts []string
+	if ten != "-" {
+		parts = append(parts, ten+" over 10\u00a0s")
+	}
+	if minute != "-" {
+		parts = append(parts, minute+" over 1\u00a0min")
+	}
+	if len(parts) == 0 {
+		return "not known yet"
+	}
+	return strings.Join(parts, ", ")
+}
+
 // classView is a class of cards.
 type classView struct {
 	Name string
 	Bar  template.HTML
 	*apipb.CardClass
+	Square string     // how many cards a square of Bar is; empty: one
 	Memory *webui.Bar // nil: not known
 }
 
@@ -149,7 +175,7 @@ func standing(s *apipb.PlacementStanding) webui.Status {
 }
 
 func classOf(k *apipb.CardClass) classView {
-	v := classView{Name: cmp.Or(k.GetClass(), "not known"), Bar: classBar(k), CardClass: k}
+	v := classView{Name: cmp.Or(k.GetClass(), "not known"), Bar: classBar(k), Square: squareOf(k), CardClass: k}
 	if text := telling.MemoryUsed(k); text != "-" {
 		v.Memory = &webui.Bar{Label: "memory of " + v.Name + " in use", Used: float64(k.GetMemoryUsedBytes()), Of: float64(k.GetMemoryBytes()), Text: text}
 	}

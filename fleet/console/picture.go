@@ -121,10 +121,21 @@ func legend() []legendEntry {
 	return out
 }
 
-// classBar draws what the cards of a class are, as ctl's bar does: each of its cells is
-// a share of them, and what there is of has at least one.
+// mostSquares is how many squares stand for the cards of a class.
+const mostSquares = 64
+
+// squareOf says how many cards a square of classBar is; empty where it is one.
+func squareOf(k *apipb.CardClass) string {
+	if k.GetTotal() <= mostSquares {
+		return ""
+	}
+	return fmt.Sprintf("a square is about %s cards", strconv.FormatFloat(float64(k.GetTotal())/mostSquares, 'f', 1, 64))
+}
+
+// classBar draws what the cards of a class are: a square each, and where there are too
+// many a share of them, of which whatever there is has at least one.
 func classBar(k *apipb.CardClass) template.HTML {
-	const width = 40
+	width := int(min(k.GetTotal(), mostSquares))
 	states := make([]card, 0, width)
 	for i, n := range telling.Shares(k, width) {
 		state := [...]card{telling.ShareTaken: cardTaken, telling.ShareOccupied: cardOccupied, telling.ShareUnusable: cardUnusable, telling.ShareAway: cardAway, telling.ShareFree: cardFree}[i]
@@ -137,7 +148,7 @@ func classBar(k *apipb.CardClass) template.HTML {
 	}
 	label := fmt.Sprintf("of %d cards %d are taken, %d free, %d occupied, %d away, %d unusable",
 		k.GetTotal(), k.GetTaken(), k.GetFree(), k.GetOccupied(), k.GetAway(), k.GetUnusable())
-	return cells(states, width/2, label)
+	return cells(states, 16, label)
 }
 
 // spark draws how a rate went, the newest at the right. What is not known is a gap.

@@ -19,7 +19,7 @@ type demoCmd struct {
 	Listen      string `help:"Address for clients; port 0 takes a free one. Default ${default}." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	AdminListen string `help:"Address for metrics and pprof, loopback only; port 0 takes a free one. Default ${default}." default:"127.0.0.1:9090" placeholder:"ADDR"`
 	Auth        bool   `default:"true" negatable:"" help:"Ask for a key, and make one, which goes with the demo. --no-auth asks nobody."`
-	Fleet       bool   `help:"Serve three models from four simulated machines of eight cards on two fabrics, each with an agent of its own; this process is their control plane and router. Linux only."`
+	Fleet       bool   `help:"Serve four models from four simulated machines of eight cards on two fabrics, each with an agent of its own; this process is their control plane and router. Linux only."`
 	JSON        bool   `name:"json" help:"Print one JSON line with base_url, admin_url, models and api_key when it is ready."`
 }
 
