@@ -108,7 +108,7 @@ func TestPages(t *testing.T) {
 	}{
 		{"/admin/", []string{
 			"this control plane gives no orders: another one leads", "replica big-1 of big is failed for 0s: shard 0 failed", "huge has no place, not even on empty nodes: no fabric holds all 3 ranks",
-			"H100: 1 unusable, xid-79 (gpu-7)", "odd is set aside: its name is taken", "big: nobody has asked for it for 2h0m", "is not known, as long as not each of their replicas was asked: quiet",
+			"H100: 1 unusable, xid-79 (gpu-7)", "odd is set aside: its name is taken", "big: nobody has asked for it for 2h0m", "each of their replicas has had a request: quiet",
 			"1 contradicted", "Waiting 7",
 		}},
 		{"/admin/nodes", []string{"Node State For Cards Shards Fabrics Address Agent What to look at b-lost lost", "GPU 0 H100 (g) is excluded: xid-79", "pid 4711 python", "1 to 2 of 2 nodes"}},

@@ -190,8 +190,8 @@ func TestThinned(t *testing.T) {
 func TestOverBoth(t *testing.T) {
 	for _, tt := range []struct{ ten, minute, want string }{
 		{"-", "-", "not known yet"},
-		{"0", "0.10", "0 over 10\u00a0s, 0.10 over 1\u00a0min"},
-		{"-", "2", "2 over 1\u00a0min"},
+		{"0", "0.10", "0 over\u00a010\u00a0s, 0.10 over\u00a01\u00a0min"},
+		{"-", "2", "2 over\u00a01\u00a0min"},
 	} {
 		if got := overBoth(tt.ten, tt.minute); got != tt.want {
 			t.Errorf("%q and %q: %q", tt.ten, tt.minute, got)

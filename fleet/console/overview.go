@@ -65,10 +65,10 @@ func (v overviewView) Failures() string { return overBoth(v.Ten.Failures(), v.Mi
 func overBoth(ten, minute string) string {
 	var parts []string
 	if ten != "-" {
-		parts = append(parts, ten+" over 10\u00a0s")
+		parts = append(parts, ten+" over\u00a010\u00a0s")
 	}
 	if minute != "-" {
-		parts = append(parts, minute+" over 1\u00a0min")
+		parts = append(parts, minute+" over\u00a01\u00a0min")
 	}
 	if len(parts) == 0 {
 		return "not known yet"
