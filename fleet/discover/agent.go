@@ -180,7 +180,7 @@ func (a *Agent) register(ctx context.Context, f *Found) (Registered, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.RegisterTimeout)
 	defer cancel()
 	answer, err := a.registrar.Register(ctx, Registration{
-		APIBase: f.BaseURL, Node: f.Node, Name: f.Name, Engine: a.cfg.Engine, TTLSeconds: int(a.cfg.TTL / time.Second),
+		APIBase: f.BaseURL + "/v1", Node: f.Node, Name: f.Name, Engine: a.cfg.Engine, TTLSeconds: int(a.cfg.TTL / time.Second),
 	})
 	a.scanner.metrics.registrations.WithLabelValues(registrationLabel(err)).Inc()
 	return answer, err

@@ -126,7 +126,7 @@ func TestAgentRegisters(t *testing.T) {
 		if len(got) != 1 {
 			t.Fatalf("registered %v", got)
 		}
-		want := discover.Registration{APIBase: first, Node: "gold", Name: "gold-nvidia-qwen3.6-35b-8000", Engine: "vllm", TTLSeconds: 90}
+		want := discover.Registration{APIBase: first + "/v1", Node: "gold", Name: "gold-nvidia-qwen3.6-35b-8000", Engine: "vllm", TTLSeconds: 90}
 		if diff := cmp.Diff(want, got[first].Registration); diff != "" {
 			t.Error(diff)
 		}

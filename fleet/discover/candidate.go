@@ -101,7 +101,7 @@ func (p PortScan) List(context.Context) (Listing, error) {
 
 // BaseURL spells the address of an engine in the one way in which two are
 // compared: scheme and host in lower case, no port that the scheme has anyhow,
-// no slash and no /v1 at the end. Errors wrap [ErrAddress]: a scheme other than
+// no dot after the host, no slash and no /v1 at the end. Errors wrap [ErrAddress]: a scheme other than
 // http and https, no host, a user, a query or a fragment.
 func BaseURL(text string) (string, error) {
 	bad := func(what string) error { return fmt.Errorf("%w: %s", ErrAddress, what) }
@@ -137,7 +137,7 @@ func BaseURL(text string) (string, error) {
 	if (u.Scheme == "http" && port == "80") || (u.Scheme == "https" && port == "443") {
 		port = ""
 	}
-	host := strings.ToLower(u.Hostname())
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if ip, err := netip.ParseAddr(host); err == nil {
 		host = ip.Unmap().String()
 	}
@@ -165,7 +165,7 @@ func hostOK(text string) bool {
 		ip, err := netip.ParseAddr(text)
 		return err == nil && ip.Zone() == ""
 	}
-	if text == "" || len(text) > 253 {
+	if text = strings.TrimSuffix(text, "."); text == "" || len(text) > 253 || strings.HasPrefix(text, ".") || strings.Contains(text, "..") {
 		return false
 	}
 	for _, r := range text {

@@ -22,6 +22,7 @@ import (
 
 // Registration is what is said of one engine.
 type Registration struct {
+	// APIBase is the address with the /v1 below which its API is.
 	APIBase    string `json:"api_base"`
 	Node       string `json:"node,omitempty"`
 	Name       string `json:"name,omitempty"`

@@ -90,7 +90,8 @@ func (c *ControlPlane) Requests() int {
 	return c.requests
 }
 
-// Providers returns copies of all that was registered, by address.
+// Providers returns copies of all that was registered, by address as
+// [discover.BaseURL] spells it.
 func (c *ControlPlane) Providers() map[string]Provider {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,28 +133,33 @@ func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&reg) != nil || reg.APIBase == "" || reg.TTLSeconds <= 0:
 		refuse(w, http.StatusBadRequest, "no registration")
 	default:
+		base, err := discover.BaseURL(reg.APIBase)
+		if err != nil {
+			refuse(w, http.StatusUnprocessableEntity, err.Error())
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(c.register(reg)) // who asked has left
+		_ = json.NewEncoder(w).Encode(c.register(base, reg)) // who asked has left
 	}
 }
 
-func (c *ControlPlane) register(r discover.Registration) discover.Registered {
+func (c *ControlPlane) register(at string, r discover.Registration) discover.Registered {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if name, ok := c.static[r.APIBase]; ok {
+	if name, ok := c.static[at]; ok {
 		return discover.Registered{ID: "prov_" + name, Name: name, Kind: "static"}
 	}
 	now := time.Now()
-	p, ok := c.providers[r.APIBase]
+	p, ok := c.providers[at]
 	if !ok {
 		p = &Provider{}
-		c.providers[r.APIBase] = p
+		c.providers[at] = p
 	} else if now.After(p.Until) {
 		p.Lapses++
 	}
-	out := discover.Registered{ID: "prov_" + r.APIBase, Kind: "dynamic", Leased: true}
+	out := discover.Registered{ID: "prov_" + at, Kind: "dynamic", Leased: true}
 	for base, other := range c.providers {
-		if base != r.APIBase && other.Name == r.Name {
+		if base != at && other.Name == r.Name {
 			out.Warning = fmt.Sprintf("the name %q is another provider's, and is not given to this one", r.Name)
 			r.Name = p.Name
 			break
