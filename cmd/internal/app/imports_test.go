@@ -134,6 +134,7 @@ func strangers() map[string][]string {
 		"github.com/hashicorp/go-hclog":  {"engines/plugin"},
 		"github.com/hashicorp/go-plugin": {"engines/plugin"},
 		"google.golang.org/grpc":         {"engines/plugin"},
+		"k8s.io":                         {"fleet/discover/kube", "fleet/leader/kubelease"},
 	}
 }
 
@@ -141,7 +142,7 @@ func strangers() map[string][]string {
 // whatever way.
 func heavy() map[string][]string {
 	return map[string][]string{
-		"k8s.io/client-go":              {"fleet/discover/kube", "fleet/leader/kubelease", "cmd/llmgw", "cmd/internal"},
+		"k8s.io":                        {"fleet/discover/kube", "fleet/leader/kubelease", "cmd/llmgw", "cmd/internal"},
 		"github.com/redis/go-redis":     {"auth/limit/shared", "cmd/llmgw", "cmd/internal"},
 		"modernc.org/sqlite":            {"storage/sqlite", "cmd/llmgw", "cmd/internal"},
 		"github.com/ncruces/go-sqlite3": {"storage/sqlite", "cmd/llmgw", "cmd/internal"},
@@ -152,7 +153,7 @@ func heavy() map[string][]string {
 
 // slim are what llmgw-agent, which runs on every node, does not link.
 func slim() []string {
-	return []string{"k8s.io/client-go", "database/sql", "html/template", "storage/sqlite", "storage/postgres", "fleet/console", "auth"}
+	return []string{"k8s.io", "database/sql", "html/template", "storage/sqlite", "storage/postgres", "fleet/console", "auth"}
 }
 
 func TestImports(t *testing.T) {
@@ -322,6 +323,8 @@ func TestImportRulesBite(t *testing.T) {
 		{"examples use cmd", "examples/x", "cmd/internal/cli", "nothing imports cmd"},
 		{"gRPC in a library", "fleet/agent", "=google.golang.org/grpc/codes", "libraries stay plain"},
 		{"driver in a library", "storage", "=modernc.org/sqlite/lib", "must not link modernc.org/sqlite"},
+		{"Kubernetes outside of its package", "cmd/internal/cli", "=k8s.io/api/core/v1", "libraries stay plain"},
+		{"Kubernetes in its package", "fleet/discover/kube", "=k8s.io/client-go/rest", ""},
 		{"agent links a driver", "cmd/llmgw-agent", "=database/sql", "stays small"},
 	}
 	for _, tt := range tests {
