@@ -1,0 +1,4 @@
+package provider
+
+// ParseModels is for fuzzing.
+var ParseModels = parseModels //nolint:gochecknoglobals // for tests
