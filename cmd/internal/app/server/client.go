@@ -16,6 +16,10 @@ import (
 	config "github.com/llmgw/llmgw/cmd/internal/config/server"
 )
 
+// healthTime is how long a client may take to read the answer of /health and /ready on
+// HTTP/2, where one that opens no window would hold it for ever.
+const healthTime = 10 * time.Second
+
 // afterCut is how long handlers may take to return once their connections are
 // cut.
 const afterCut = 5 * time.Second
@@ -72,6 +76,9 @@ func (c *client) handler(plane http.Handler, mounted []mount, h *health) http.Ha
 				// A body has no place here, and net/http would wait for its end.
 				w.Header().Set("Connection", "close")
 				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
+			}
+			if r.ProtoMajor != 1 {
+				_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(healthTime))
 			}
 			h.serve(w, r)
 			return
