@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"strings"
+	"sync"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -51,36 +52,52 @@ func checkPages(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// checkSchema compares tables and indexes with those of a new file.
-func checkSchema(ctx context.Context, tx *sql.Tx) error {
+// object is a table, an index or what else a schema has, with the text that made it.
+type object struct{ name, text string }
+
+func schemaObjects(ctx context.Context, q querier) ([]object, error) {
+	scan := func(r scanner) (o object, err error) { return o, r.Scan(&o.name, &o.text) }
+	return all(ctx, q, scan, `SELECT name, coalesce(sql, '') FROM sqlite_schema ORDER BY name`)
+}
+
+// newObjects are those of a new file. All files' are the same, and making them is
+// most of what checking a small file costs, so they are made once a process.
+var newObjects = sync.OnceValues(func() ([]object, error) { //nolint:gochecknoglobals // a constant
+	ctx := context.Background() // no caller's: the next one wants the answer, too
 	c, err := driver.NewConnector("file::memory:")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	fresh := sql.OpenDB(c)
 	defer fresh.Close()
 	fresh.SetMaxOpenConns(1)
 	texts, err := steps()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, text := range texts {
 		if _, err := fresh.ExecContext(ctx, text); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	const query = `SELECT name, coalesce(sql, '') FROM sqlite_schema ORDER BY name`
-	type object struct{ name, text string }
-	scan := func(r scanner) (o object, err error) { return o, r.Scan(&o.name, &o.text) }
-	want, err := all(ctx, fresh, scan, query)
+	return schemaObjects(ctx, fresh)
+})
+
+// checkSchema compares tables and indexes with those of a new file.
+func checkSchema(ctx context.Context, tx *sql.Tx) error {
+	want, err := newObjects()
+	if err != nil {
+		return err
+	}
+	have, err := schemaObjects(ctx, tx)
 	if err != nil {
 		return err
 	}
 	there := make(map[string]string)
-	// What others added (sqlite_stat1 by ANALYZE, a view) harms nobody.
-	if err := each(ctx, tx, scan, func(o object) error { there[o.name] = o.text; return nil }, query); err != nil {
-		return err
+	for _, o := range have {
+		there[o.name] = o.text
 	}
+	// What others added (sqlite_stat1 by ANALYZE, a view) harms nobody.
 	for _, o := range want {
 		if text, ok := there[o.name]; !ok {
 			return backend.Damaged("%s is missing", o.name)
