@@ -143,8 +143,8 @@ type Accounts interface {
 	ListAccounts(ctx context.Context, q AccountQuery, now time.Time) (list []AccountListing, next string, err error)
 	// UpdateAccount replaces State, Admin, Allowance, Password and ApprovedAt and keeps
 	// an audit row. Where the state is not AccountApproved afterwards, or the password
-	// is another, its sessions end in the same step. Errors and repetition are as
-	// UpdateKey's.
+	// is another, its sessions end in the same step; with another password its links of
+	// LinkReset, too. Errors and repetition are as UpdateKey's.
 	UpdateAccount(ctx context.Context, a Account, why Audit) error
 	// RehashAccount replaces the password's hash from by the one to, both of the same
 	// password. Where from is not what is kept it does nothing, which is no error.

@@ -209,6 +209,11 @@ func (s *Store) UpdateAccount(ctx context.Context, a storage.Account, why storag
 		if err := replaceAccount(ctx, tx, kept, over); err != nil {
 			return err
 		}
+		if kept.Password != old.Password {
+			if err := endLinks(ctx, tx, a.ID, why.At); err != nil {
+				return err
+			}
+		}
 		return appendAudit(ctx, tx, why)
 	})
 }
@@ -220,6 +225,13 @@ func replaceAccount(ctx context.Context, tx pgx.Tx, a storage.Account, over bool
 	if err == nil && over {
 		_, err = tx.Exec(ctx, `DELETE FROM sessions WHERE account = $1`, a.ID)
 	}
+	return err
+}
+
+// endLinks takes back the links that would set an account's password: who has one is not
+// who has just set it.
+func endLinks(ctx context.Context, tx pgx.Tx, account string, at time.Time) error {
+	_, err := tx.Exec(ctx, `UPDATE links SET used_at = $1 WHERE account = $2 AND used_at IS NULL`, at, account)
 	return err
 }
 

@@ -156,7 +156,7 @@ func (s *Store) RedeemResetLink(ctx context.Context, h storage.TokenHash, at tim
 		if err := replaceAccount(ctx, tx, a, true); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE links SET used_at = $1 WHERE account = $2 AND used_at IS NULL`, at, a.ID); err != nil {
+		if err := endLinks(ctx, tx, a.ID, at); err != nil {
 			return err
 		}
 		return appendAudit(ctx, tx, rows.Audit(why))

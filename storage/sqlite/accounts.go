@@ -171,6 +171,11 @@ func (s *Store) UpdateAccount(ctx context.Context, a storage.Account, why storag
 		if err := replaceAccount(ctx, tx, kept, over); err != nil {
 			return err
 		}
+		if kept.Password != old.Password {
+			if err := endLinks(ctx, tx, a.ID, why.At); err != nil {
+				return err
+			}
+		}
 		return appendAudit(ctx, tx, why)
 	})
 }
@@ -182,6 +187,13 @@ func replaceAccount(ctx context.Context, tx *sql.Tx, a storage.Account, over boo
 	if err == nil && over {
 		_, err = tx.ExecContext(ctx, `DELETE FROM sessions WHERE account = ?`, a.ID)
 	}
+	return err
+}
+
+// endLinks takes back the links that would set an account's password: who has one is not
+// who has just set it.
+func endLinks(ctx context.Context, tx *sql.Tx, account string, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE links SET used_at = ? WHERE account = ? AND used_at IS NULL`, micros(at), account)
 	return err
 }
 

@@ -166,6 +166,35 @@ func testKeyLinks(t *testing.T, open Open) {
 	sound(t, s)
 }
 
+// A password that is set in another way ends the links that were sent before: whoever has
+// one is not who set it.
+func testStaleResetLinks(t *testing.T, open Open) {
+	ctx, s := t.Context(), open(t)
+	people(t, s, 2)
+	for n, account := range []string{"acct-001", "acct-002"} {
+		ok(t, s.CreateLink(ctx, resetLink(account, n), because(fmt.Sprint("reset ", n))))
+	}
+	at := epoch.Add(time.Minute)
+	for n, edit := range []func(*storage.Account){
+		func(a *storage.Account) { a.Admin = true },
+		func(a *storage.Account) { a.Password = "another" },
+		func(a *storage.Account) { a.State = storage.AccountSuspended },
+	} {
+		account := []string{"acct-001", "acct-001", "acct-002"}[n]
+		a, err := s.Account(ctx, account)
+		ok(t, err)
+		edit(&a)
+		why := because(fmt.Sprint("edit ", n))
+		why.At = at
+		ok(t, s.UpdateAccount(ctx, a, why))
+		l, err := s.Link(ctx, resetLink(account, n/2).Hash)
+		ok(t, err)
+		equal(t, fmt.Sprint("link is over after edit ", n), !l.UsedAt.IsZero(), n == 1)
+	}
+	_, err := s.RedeemResetLink(ctx, resetLink("", 0).Hash, at.Add(time.Second), "mine", because("open"))
+	wantErr(t, "a link from before", err, storage.ErrConflict)
+}
+
 func testResetLinks(t *testing.T, open Open) {
 	ctx, s := t.Context(), open(t)
 	people(t, s, 2)

@@ -71,6 +71,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Links", testLinks},
 		{"KeyLinks", testKeyLinks},
 		{"ResetLinks", testResetLinks},
+		{"StaleResetLinks", testStaleResetLinks},
 		{"Attempts", testAttempts},
 		{"Providers", testProviders},
 		{"ProvidersSeen", testProvidersSeen},
