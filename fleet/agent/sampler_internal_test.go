@@ -54,6 +54,8 @@ func TestFreshReadingEnds(t *testing.T) {
 		}
 		cancel()
 		<-ended
+		time.Sleep(takes) // a reading that was under way is not cut short
+		synctest.Wait()
 	})
 }
 

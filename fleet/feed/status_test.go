@@ -96,6 +96,7 @@ func TestStatusesAreOfTheirMoment(t *testing.T) {
 		set(t, p, []string{"m"})
 		setStatuses(t, p, status("m", feed.ModelLoading))
 		g := follow(t, cfg, feed.Deps{Sources: []feed.Source{p.Local()}})
+		time.Sleep(time.Second) // what is said in a row is gathered
 		shows(t, g, "m=loading")
 		if err := p.Lead("c", 2); err != nil { // it leads on
 			t.Fatal(err)

@@ -59,7 +59,7 @@ func TestIdentify(t *testing.T) {
 				})
 				b := newBench(t, e.url(), func(c *proxy.Config) {
 					if tt.kind == proxy.KindHeaderTimeout {
-						c.Timeouts.ResponseHeader = 30 * time.Millisecond
+						c.Timeouts.ResponseHeader = time.Second // long enough for an engine to read what it is asked
 					}
 				})
 				cfg := proxy.TargetConfig{URL: e.url() + "/base", Identify: &proxy.Identify{Path: "/who", Check: func(_ int, body []byte) error {
