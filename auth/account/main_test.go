@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"github.com/llmgw/llmgw/auth/account/password"
 	"github.com/llmgw/llmgw/storage"
 	"github.com/llmgw/llmgw/storage/sqlite"
+	"github.com/llmgw/llmgw/storage/sqlite/sqlitetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -309,7 +309,7 @@ func models() auth.Models {
 func newBench(t testing.TB, change func(*Config, *Deps)) *bench {
 	t.Helper()
 	dbCfg := sqlite.DefaultConfig()
-	dbCfg.Path = filepath.Join(t.TempDir(), "llmgw.db")
+	dbCfg.Path = sqlitetest.Database(t)
 	db, err := sqlite.New(dbCfg, sqlite.Deps{})
 	if err != nil {
 		t.Fatal(err)

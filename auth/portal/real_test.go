@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/llmgw/llmgw/auth/webui"
 	"github.com/llmgw/llmgw/storage"
 	"github.com/llmgw/llmgw/storage/sqlite"
+	"github.com/llmgw/llmgw/storage/sqlite/sqlitetest"
 )
 
 // reality is a portal with accounts in a store of SQLite.
@@ -28,7 +28,7 @@ type reality struct {
 func newReality(t *testing.T) *reality {
 	t.Helper()
 	cfg := sqlite.DefaultConfig()
-	cfg.Path = filepath.Join(t.TempDir(), "llmgw.db")
+	cfg.Path = sqlitetest.Database(t)
 	re := &reality{}
 	var err error
 	if re.store, err = sqlite.New(cfg, sqlite.Deps{}); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"github.com/llmgw/llmgw/router/gateway"
 	"github.com/llmgw/llmgw/storage"
 	"github.com/llmgw/llmgw/storage/sqlite"
+	"github.com/llmgw/llmgw/storage/sqlite/sqlitetest"
 )
 
 // governed is a fleet whose callers have keys, kept in a file of SQLite.
@@ -65,7 +65,7 @@ func (s *outage) GrantBudget(ctx context.Context, r storage.GrantRequest) (stora
 func newGoverned(t testing.TB, cfg gateway.Config, keep func(*usage.Config), change ...func(*gateway.Deps)) *governed {
 	t.Helper()
 	files := sqlite.DefaultConfig()
-	files.Path = filepath.Join(t.TempDir(), "llmgw.db")
+	files.Path = sqlitetest.Database(t)
 	st, err := sqlite.New(files, sqlite.Deps{})
 	if err != nil {
 		t.Fatal(err)

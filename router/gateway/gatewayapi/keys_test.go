@@ -3,7 +3,6 @@ package gatewayapi_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/llmgw/llmgw/router/gateway/gatewayapi"
 	"github.com/llmgw/llmgw/storage"
 	"github.com/llmgw/llmgw/storage/sqlite"
+	"github.com/llmgw/llmgw/storage/sqlite/sqlitetest"
 )
 
 var start = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // constant
@@ -26,7 +26,7 @@ var start = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglo
 func openStore(t *testing.T) *sqlite.Store {
 	t.Helper()
 	cfg := sqlite.DefaultConfig()
-	cfg.Path = filepath.Join(t.TempDir(), "llmgw.db")
+	cfg.Path = sqlitetest.Database(t)
 	s, err := sqlite.New(cfg, sqlite.Deps{})
 	if err != nil {
 		t.Fatal(err)
