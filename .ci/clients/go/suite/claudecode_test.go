@@ -117,7 +117,7 @@ func TestClaudeCode(t *testing.T) {
 		resp, err := http.DefaultClient.Do(req)
 		must(t, err)
 		must(t, resp.Body.Close())
-		equal(t, "refused, not failed", resp.StatusCode >= 400 && resp.StatusCode < 500, true)
+		equal(t, "status of the landing page", resp.StatusCode, 200)
 	})
 	for how, kind := range map[string]string{"cut": "api_error", "short": "api_error", "errorevent": "overloaded_error"} {
 		run(how, func(t *testing.T) {
