@@ -10,12 +10,14 @@ import (
 
 // Two models that can sleep and one card: each is put to sleep when nobody uses it and
 // gives its card to the other, also while the agent is killed and comes back; the
-// first request for one that sleeps wakes the process that it was and is served.
+// first request for one that sleeps wakes the process that it was and is served. A load
+// takes much longer than to wake, also where the agent has just been started: one that
+// is as quick to load is not put to sleep.
 func TestModelsThatSleep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.lostAfter = "4s, residence: 0s"
-	const model = "  - {name: %s, source: sim/%[1]s, profile: {engine: sim, sleep: true, options: {load_time: 2s, wake_time: 200ms}}, scaling: {max: 1, idle_timeout: 1s}}\n"
+	const model = "  - {name: %s, source: sim/%[1]s, profile: {engine: sim, sleep: true, options: {load_time: 4s, wake_time: 200ms}}, scaling: {max: 1, idle_timeout: 1s}}\n"
 	s := w.server("on_demand: {wait: 10s}\nmodels:\n" + fmt.Sprintf(model, "a") + fmt.Sprintf(model, "b"))
 	url := "http://" + s.serving(t)["listen"]
 	n := w.node(nodeOptions{id: "n1", servers: []string{"http://" + s.agents}, cards: 1, slim: true})
