@@ -25,6 +25,7 @@ import (
 	"github.com/llmgw/llmgw/fleet/api"
 	"github.com/llmgw/llmgw/router/gateway/gatewayapi"
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/sqlite/sqlitetest"
 )
 
 // run runs a command in this process.
@@ -77,7 +78,7 @@ type admin struct {
 
 func startAdmin(t *testing.T) *admin {
 	t.Helper()
-	a := &admin{dsn: storedsn.DSN("sqlite:" + filepath.Join(t.TempDir(), "server.db"))}
+	a := &admin{dsn: storedsn.DSN("sqlite:" + sqlitetest.Database(t))}
 	check := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -20,12 +20,13 @@ import (
 	"github.com/llmgw/llmgw/fleet/apipb"
 	"github.com/llmgw/llmgw/fleet/fleettest"
 	"github.com/llmgw/llmgw/fleet/pki"
+	"github.com/llmgw/llmgw/storage/sqlite/sqlitetest"
 )
 
 // controlling runs a server that agents dial, and returns where it is.
 func controlling(t *testing.T, cfg config.Config, log *locked) (at Addresses, stop func() error) {
 	t.Helper()
-	cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(t.TempDir(), "llmgw.db"))
+	cfg.Store.DSN = storedsn.DSN("sqlite:" + sqlitetest.Database(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	serving := make(chan Addresses, 1)
 	ended := make(chan error, 1)

@@ -23,6 +23,7 @@ import (
 	"github.com/llmgw/llmgw/router/endpoint"
 	"github.com/llmgw/llmgw/router/gateway"
 	"github.com/llmgw/llmgw/storage"
+	"github.com/llmgw/llmgw/storage/sqlite/sqlitetest"
 )
 
 // keyed is a configuration that asks for keys, with one engine.
@@ -39,7 +40,7 @@ func keyed(t *testing.T) config.Config {
 	t.Cleanup(engine.Close)
 	cfg := testConfig()
 	cfg.Auth.Enabled = true
-	cfg.Store.DSN = storedsn.DSN("sqlite:" + filepath.Join(t.TempDir(), "llmgw.db"))
+	cfg.Store.DSN = storedsn.DSN("sqlite:" + sqlitetest.Database(t))
 	cfg.Gateway.Models = []catalog.Model{{Name: "m", Prices: []catalog.Price{{Output: new(catalog.Money(1_000_000_000))}}, ContextTokens: 4096}}
 	cfg.Gateway.Endpoints = []gateway.Endpoint{{Spec: endpoint.Spec{ID: "e", URL: engine.URL, Models: []endpoint.Model{{Name: "m"}}}}}
 	return cfg
